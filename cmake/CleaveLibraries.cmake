@@ -1,0 +1,70 @@
+# How our targets are made: compiler libraries (which see MLIR and share one
+# precompiled header), runtime libraries (which never do) and dialects.
+
+option(CLEAVE_ASSERTIONS "Keep assert() in optimised builds" OFF)
+set(CLEAVE_SANITIZE "" CACHE STRING "Sanitizers, comma separated, or empty")
+
+if(CLEAVE_ASSERTIONS)
+  string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+endif()
+if(CLEAVE_SANITIZE)
+  add_compile_options(-fsanitize=${CLEAVE_SANITIZE} -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=${CLEAVE_SANITIZE})
+endif()
+# A precompiled header only hits in ccache if its time stamp is left out.
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  add_compile_options("SHELL:$<$<COMPILE_LANGUAGE:CXX>:-Xclang -fno-pch-timestamp>")
+endif()
+
+set(CLEAVE_WARNINGS -Wall -Wextra -Wno-unused-parameter -Werror)
+
+# The one precompiled header of the compiler: MLIR's heavy headers.
+function(cleave_pch_target)
+  file(WRITE ${PROJECT_BINARY_DIR}/CleavePCH.cpp "")
+  add_library(CleavePCH OBJECT ${PROJECT_BINARY_DIR}/CleavePCH.cpp)
+  target_precompile_headers(CleavePCH PRIVATE ${PROJECT_SOURCE_DIR}/cmake/Precompiled.h)
+  target_compile_options(CleavePCH PRIVATE ${CLEAVE_WARNINGS})
+endfunction()
+cleave_pch_target()
+
+# cleave_add_library(Name SOURCES a.cpp … LINKS OtherLib … [DEPENDS tablegen targets])
+function(cleave_add_library name)
+  cmake_parse_arguments(A "" "" "SOURCES;LINKS;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${A_SOURCES})
+  target_link_libraries(${name} PUBLIC ${A_LINKS} MLIR LLVM)
+  target_compile_options(${name} PRIVATE ${CLEAVE_WARNINGS})
+  target_precompile_headers(${name} REUSE_FROM CleavePCH)
+  if(A_DEPENDS)
+    add_dependencies(${name} ${A_DEPENDS})
+  endif()
+endfunction()
+
+# cleave_add_runtime_library(Name SOURCES … LINKS …): no LLVM, no MLIR.
+function(cleave_add_runtime_library name)
+  cmake_parse_arguments(A "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(${name} STATIC ${A_SOURCES})
+  target_link_libraries(${name} PUBLIC ${A_LINKS})
+  target_compile_options(${name} PRIVATE ${CLEAVE_WARNINGS})
+endfunction()
+
+# cleave_add_tool(name SOURCES … LINKS …): an executable in build/bin that sees MLIR.
+function(cleave_add_tool name)
+  cmake_parse_arguments(A "" "" "SOURCES;LINKS;DEPENDS" ${ARGN})
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE ${A_LINKS} MLIR LLVM)
+  target_compile_options(${name} PRIVATE ${CLEAVE_WARNINGS})
+  target_precompile_headers(${name} REUSE_FROM CleavePCH)
+  if(A_DEPENDS)
+    add_dependencies(${name} ${A_DEPENDS})
+  endif()
+endfunction()
+
+# cleave_add_unittest(name SOURCES … LINKS …): one GoogleTest program, one CTest entry per test.
+include(GoogleTest)
+function(cleave_add_unittest name)
+  cmake_parse_arguments(A "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE ${A_LINKS} GTest::gtest GTest::gtest_main)
+  target_compile_options(${name} PRIVATE ${CLEAVE_WARNINGS})
+  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60)
+endfunction()
