@@ -69,4 +69,20 @@ def InterpretableInterface : OpInterface<"InterpretableOpInterface"> {
   ];
 }
 
+def CollectiveInterface : OpInterface<"CollectiveOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    An exchange between ranks: its meaning needs the operands of all of them.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Computes the results of every rank from the operands of every rank. The
+        results come with the shapes of the static result types.
+      }],
+      "::llvm::LogicalResult", "interpretRanks",
+      (ins "::llvm::ArrayRef<::llvm::SmallVector<const ::cleave::HostTensor *>>":$operands,
+           "::llvm::MutableArrayRef<::llvm::SmallVector<::cleave::HostTensor>>":$results)>,
+  ];
+}
+
 #endif
