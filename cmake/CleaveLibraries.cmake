@@ -68,3 +68,16 @@ function(cleave_add_unittest name)
   target_compile_options(${name} PRIVATE ${CLEAVE_WARNINGS})
   gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60)
 endfunction()
+
+# cleave_add_passes(Topic): generates include/cleave/Transforms/<Topic>/Passes.h.inc
+# from the topic's Passes.td, as target Cleave<Topic>PassIncGen.
+function(cleave_add_passes topic)
+  set(dir ${PROJECT_BINARY_DIR}/cleave/Transforms/${topic})
+  file(MAKE_DIRECTORY ${dir})
+  set(td ${PROJECT_SOURCE_DIR}/include/cleave/Transforms/${topic}/Passes.td)
+  add_custom_command(OUTPUT ${dir}/Passes.h.inc
+    COMMAND ${MLIR_TABLEGEN_EXE} -gen-pass-decls -name=${topic} -I ${MLIR_INCLUDE_DIRS} -I ${PROJECT_SOURCE_DIR}/include
+            ${td} -o ${dir}/Passes.h.inc
+    DEPENDS ${td})
+  add_custom_target(Cleave${topic}PassIncGen DEPENDS ${dir}/Passes.h.inc)
+endfunction()
