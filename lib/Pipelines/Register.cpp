@@ -1,0 +1,22 @@
+//===- Register.cpp - Everything Cleave knows, for tools -------------------===//
+
+#include "cleave/Pipelines/Register.h"
+
+#include "cleave/Interpreter/Passes.h"
+#include "cleave/Transforms/Sizes/Sizes.h"
+#include "dialects/NN/NN.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+#include "mlir/InitAllPasses.h"
+
+void cleave::registerAllDialects(mlir::DialectRegistry &registry) {
+  mlir::registerAllDialects(registry);
+  mlir::registerAllExtensions(registry);
+  registry.insert<nn::NNDialect>();
+}
+
+void cleave::registerAllPasses() {
+  mlir::registerAllPasses();
+  registerInterpreterPasses();
+  registerSizesPasses();
+}
