@@ -13,7 +13,7 @@ using namespace mlir;
 namespace cleave {
 
 #define GEN_PASS_DEF_DIFFERENTIATEKINDSPASS
-#include "cleave/Transforms/Autodiff/Passes.h.inc"
+#include "lib/Transforms/Autodiff/Passes.h.inc"
 
 namespace {
 /// Reverse mode over the body of one joint function.

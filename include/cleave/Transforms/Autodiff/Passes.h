@@ -30,6 +30,6 @@ mlir::FailureOr<unsigned> differentiateKind(mlir::func::FuncOp kind, const Activ
 
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
-#include "cleave/Transforms/Autodiff/Passes.h.inc"
+#include "lib/Transforms/Autodiff/Passes.h.inc"
 
 } // namespace cleave
