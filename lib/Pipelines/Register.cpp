@@ -4,6 +4,7 @@
 
 #include "cleave/Interpreter/Passes.h"
 #include "cleave/Transforms/Sizes/Sizes.h"
+#include "dialects/Dist/Dist.h"
 #include "dialects/NN/NN.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -12,7 +13,7 @@
 void cleave::registerAllDialects(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<nn::NNDialect>();
+  registry.insert<dist::DistDialect, nn::NNDialect>();
 }
 
 void cleave::registerAllPasses() {
