@@ -69,3 +69,11 @@ function(cleave_add_unittest name)
   target_compile_options(${name} PRIVATE ${CLEAVE_WARNINGS})
   gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60)
 endfunction()
+
+# cleave_add_passes(Topic): generates Passes.h.inc in the build folder's twin of
+# the calling folder from include/cleave/Transforms/<Topic>/Passes.td.
+function(cleave_add_passes topic)
+  set(LLVM_TARGET_DEFINITIONS ${PROJECT_SOURCE_DIR}/include/cleave/Transforms/${topic}/Passes.td)
+  mlir_tablegen(Passes.h.inc -gen-pass-decls -name ${topic})
+  add_public_tablegen_target(Cleave${topic}IncGen)
+endfunction()

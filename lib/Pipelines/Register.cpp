@@ -3,6 +3,7 @@
 #include "cleave/Pipelines/Register.h"
 
 #include "cleave/Interpreter/Passes.h"
+#include "cleave/Transforms/Autodiff/Passes.h"
 #include "cleave/Transforms/Sizes/Sizes.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/NN/NN.h"
@@ -13,11 +14,12 @@
 void cleave::registerAllDialects(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<dist::DistDialect, nn::NNDialect>();
+  registry.insert<nn::NNDialect, dist::DistDialect>();
 }
 
 void cleave::registerAllPasses() {
   mlir::registerAllPasses();
   registerInterpreterPasses();
+  registerAutodiffPasses();
   registerSizesPasses();
 }
