@@ -69,4 +69,34 @@ def InterpretableInterface : OpInterface<"InterpretableOpInterface"> {
   ];
 }
 
+def CollectiveInterface : OpInterface<"CollectiveOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = "An operator whose ranks exchange values: its meaning for all ranks at once.";
+  let methods = [
+    InterfaceMethod<[{
+        Computes every rank's results from every rank's operands, both indexed
+        by rank. Results come with the shapes of the static result types and
+        hold NaN. The operator finds the mesh, and so its groups of ranks, itself.
+      }],
+      "::llvm::LogicalResult", "interpretRanks",
+      (ins "::llvm::ArrayRef<::llvm::SmallVector<const ::cleave::HostTensor *>>":$operandsByRank,
+           "::llvm::MutableArrayRef<::llvm::SmallVector<::cleave::HostTensor>>":$resultsByRank)>,
+  ];
+}
+
+def StateInterface : OpInterface<"StateOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    An operator that reads or changes a tensor kept from one run of the program
+    to the next. The tensor is known by a symbol and a slot. `Read` yields it as
+    result 0; `Write` replaces it by operand 0; `Accumulate` adds operand 0 to
+    it, and what is not there yet counts as zeros.
+  }];
+  let methods = [
+    InterfaceMethod<"What is done to the tensor.", "::cleave::StateAccess", "getStateAccess">,
+    InterfaceMethod<"The symbol that owns the tensor.", "::llvm::StringRef", "getStateSymbol">,
+    InterfaceMethod<"Which of the symbol's tensors.", "::llvm::StringRef", "getStateSlot">,
+  ];
+}
+
 #endif
