@@ -1,0 +1,21 @@
+//===- Interfaces.h - What an operator says about itself -------------------===//
+//
+// The C++ side of Interfaces.td. Include this to implement or to use an
+// operator interface.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "dialects/Interfaces/HostTensor.h"
+#include "dialects/Interfaces/ShardingRule.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpDefinition.h"
+
+namespace cleave {
+
+/// What a state operator does to the tensor that it addresses.
+enum class StateAccess { Read, Write, Accumulate };
+
+} // namespace cleave
+
+#include "dialects/Interfaces/Interfaces.h.inc"

@@ -1,0 +1,102 @@
+//===- Interfaces.td - What an operator says about itself ------------------===//
+//
+// Everything that a pass may want to know of an operator. Passes are written
+// against these and never name an operator.
+//
+//===----------------------------------------------------------------------===//
+#ifndef CLEAVE_INTERFACES
+#define CLEAVE_INTERFACES
+
+include "mlir/IR/OpBase.td"
+
+def ShardingRuleInterface : OpInterface<"ShardingRuleOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    How the operator may be split over ranks: its factors, which of them can be
+    cut, and how to build the one-rank form once they are.
+  }];
+  let methods = [
+    InterfaceMethod<"The factors of this operator; see ShardingRule.h.",
+      "::cleave::ShardingRule", "getShardingRule">,
+    InterfaceMethod<[{
+        Builds this operator on one rank's blocks. `operands` are the local
+        operands, `resultTypes` the local result types. The default clones the
+        operator; override it where a rank must know its position or where a
+        result is completed by an exchange.
+      }],
+      "::llvm::SmallVector<::mlir::Value>", "buildLocal",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands,
+           "::mlir::TypeRange":$resultTypes, "::cleave::LocalContext &":$context),
+      "", [{
+        ::mlir::OperationState state($_op->getLoc(), $_op->getName().getStringRef(), operands,
+                                     resultTypes, $_op->getAttrs());
+        ::mlir::Operation *local = builder.create(state);
+        return ::llvm::SmallVector<::mlir::Value>(local->getResults());
+      }]>,
+  ];
+}
+
+def DifferentiableInterface : OpInterface<"DifferentiableOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    Reverse-mode derivative. Gradients are built from operators that are
+    operators like all others.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Builds the gradient of every operand for which `wanted` is set, given
+        the gradients of the results (a null Value: that result has none; at
+        least one is there). Returns one Value for each operand, null where it
+        was not wanted or is zero.
+      }],
+      "::llvm::SmallVector<::mlir::Value>", "buildGradient",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$resultGradients,
+           "::llvm::ArrayRef<bool>":$wanted)>,
+  ];
+}
+
+def InterpretableInterface : OpInterface<"InterpretableOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = "The operator's meaning, in float64, one rank at a time.";
+  let methods = [
+    InterfaceMethod<[{
+        Computes the results from the operands. `results` come with the shapes
+        of the static result types and hold NaN.
+      }],
+      "::llvm::LogicalResult", "interpret",
+      (ins "::llvm::ArrayRef<const ::cleave::HostTensor *>":$operands,
+           "::llvm::MutableArrayRef<::cleave::HostTensor>":$results)>,
+  ];
+}
+
+def CollectiveInterface : OpInterface<"CollectiveOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = "An operator whose ranks exchange values: its meaning for all ranks at once.";
+  let methods = [
+    InterfaceMethod<[{
+        Computes every rank's results from every rank's operands, both indexed
+        by rank. Results come with the shapes of the static result types and
+        hold NaN. The operator finds the mesh, and so its groups of ranks, itself.
+      }],
+      "::llvm::LogicalResult", "interpretRanks",
+      (ins "::llvm::ArrayRef<::llvm::SmallVector<const ::cleave::HostTensor *>>":$operandsByRank,
+           "::llvm::MutableArrayRef<::llvm::SmallVector<::cleave::HostTensor>>":$resultsByRank)>,
+  ];
+}
+
+def StateInterface : OpInterface<"StateOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    An operator that reads or changes a tensor kept from one run of the program
+    to the next. The tensor is known by a symbol and a slot. `Read` yields it as
+    result 0; `Write` replaces it by operand 0; `Accumulate` adds operand 0 to
+    it, and what is not there yet counts as zeros.
+  }];
+  let methods = [
+    InterfaceMethod<"What is done to the tensor.", "::cleave::StateAccess", "getStateAccess">,
+    InterfaceMethod<"The symbol that owns the tensor.", "::llvm::StringRef", "getStateSymbol">,
+    InterfaceMethod<"Which of the symbol's tensors.", "::llvm::StringRef", "getStateSlot">,
+  ];
+}
+
+#endif

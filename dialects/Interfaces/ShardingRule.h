@@ -1,0 +1,74 @@
+//===- ShardingRule.h - How an operator may be split over ranks ------------===//
+//
+// An operator's dimensions are grouped into *factors*: every dimension of every
+// operand and result belongs to exactly one factor, and cutting a factor cuts
+// all the dimensions that belong to it. `contract(x[b,s,d], w[f,d]) -> y[b,s,f]`
+// has the factors b, s, d, f. Cutting f over an axis is a column split; cutting
+// d, which no result has, leaves y *partial* over the axis: each rank holds a
+// term of a sum. A factor that the operator cannot have cut (the width of a
+// norm) is not shardable.
+//
+// A partial value may flow into an operator only through operands in which the
+// operator is linear. `linear` lists groups of operands: all the operands of a
+// group must be partial together (`add`: {0,1}; `contract`: {0} and {1}).
+//
+// This header knows neither meshes nor any operator.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Value.h"
+#include "llvm/ADT/SmallVector.h"
+#include <optional>
+#include <string>
+
+namespace cleave {
+
+enum class ReductionKind { Sum, Max };
+
+struct Factor {
+  /// The dimension's name, as plans spell it ("batch", "ffn").
+  std::string name;
+  /// Elements along the factor, or ShapedType::kDynamic.
+  int64_t size = 0;
+  /// Whether the operator can be split along it at all.
+  bool shardable = true;
+  /// How results that lack this factor combine over ranks; absent: the operator
+  /// completes them itself when it is made local (`buildLocal`).
+  std::optional<ReductionKind> reduction;
+  /// What the padding of an uneven block must hold in the first operand that
+  /// has this factor, where a result lacks it; absent: padding is harmless.
+  std::optional<double> neutral;
+};
+
+struct ShardingRule {
+  llvm::SmallVector<Factor> factors;
+  /// Factor index of each dimension of each operand and result.
+  llvm::SmallVector<llvm::SmallVector<int>> operands, results;
+  /// Groups of operand indices in which the operator is jointly linear.
+  llvm::SmallVector<llvm::SmallVector<int>> linear;
+
+  /// Index of the factor called `name`, or -1.
+  int find(llvm::StringRef name) const {
+    for (size_t i = 0; i < factors.size(); ++i)
+      if (factors[i].name == name)
+        return static_cast<int>(i);
+    return -1;
+  }
+};
+
+/// What an operator may ask for while its local (one rank's) form is built. The
+/// partitioner implements it, so that an operator never sees a mesh.
+class LocalContext {
+public:
+  virtual ~LocalContext() = default;
+  /// True if `factor` is cut over at least one axis.
+  virtual bool isSharded(unsigned factor) = 0;
+  /// Global index of the first element of this rank's block, tensor<i32>.
+  virtual mlir::Value offset(unsigned factor) = 0;
+  /// `value` combined over the ranks that share `factor`.
+  virtual mlir::Value allReduce(mlir::Value value, unsigned factor, ReductionKind kind) = 0;
+};
+
+} // namespace cleave

@@ -1,0 +1,208 @@
+//===- Attention.cpp - Rotary embedding and attention ----------------------===//
+
+#include "dialects/NN/NN.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::nn;
+
+//===----------------------------------------------------------------------===//
+// rope
+//===----------------------------------------------------------------------===//
+
+LogicalResult RopeOp::verify() {
+  if (getType() != getInput().getType())
+    return emitOpError("needs a result of its input's type");
+  int64_t width = getType().getShape().back();
+  if (static_cast<int64_t>(getFrequencies().size()) * 2 != width)
+    return emitOpError() << "has " << getFrequencies().size() << " frequencies for a width of "
+                         << width << "; it needs half as many";
+  for (StringAttr n : dimNames(getPositions()))
+    if (findDim(getType(), n) < 0)
+      return emitOpError() << "has positions along '" << n.getValue() << "', which its input lacks";
+  return verifySizesByName(*this);
+}
+
+ShardingRule RopeOp::getShardingRule() {
+  ShardingRule rule = ruleByNames(*this);
+  rule.factors[rule.results[0].back()].shardable = false;
+  rule.linear = {{0}};
+  return rule;
+}
+
+SmallVector<Value> RopeOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<bool> wanted) {
+  auto flipped = getInverse() ? UnitAttr() : b.getUnitAttr();
+  Value grad = wanted[0] ? RopeOp::create(b, getLoc(), getType(), g[0], getPositions(),
+                                          getFrequenciesAttr(), flipped)
+                               .getResult()
+                         : Value();
+  return {grad, Value()};
+}
+
+LogicalResult RopeOp::interpret(ArrayRef<const HostTensor *> in, MutableArrayRef<HostTensor> out) {
+  auto names = dimNames(getType());
+  SmallVector<int64_t> own = in[1]->strides(), strides;
+  for (StringAttr n : names.drop_back()) {
+    int d = findDim(getPositions().getType(), n);
+    strides.push_back(d < 0 ? 0 : own[d]);
+  }
+  int64_t width = out[0].shape.back(), half = width / 2;
+  int64_t row = 0;
+  forEachIndex(ArrayRef<int64_t>(out[0].shape).drop_back(), [&](ArrayRef<int64_t> i) {
+    double position = in[1]->data[linearIndex(i, strides)];
+    const double *x = in[0]->data.data() + row * width;
+    double *y = out[0].data.data() + row * width;
+    for (int64_t k = 0; k < half; ++k) {
+      double angle = position * getFrequencies()[k];
+      double c = std::cos(angle), s = getInverse() ? -std::sin(angle) : std::sin(angle);
+      y[k] = x[k] * c - x[k + half] * s;
+      y[k + half] = x[k + half] * c + x[k] * s;
+    }
+    ++row;
+  });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// attention
+//===----------------------------------------------------------------------===//
+
+LogicalResult AttentionOp::verify() {
+  MLIRContext *context = getContext();
+  auto names = [&](std::initializer_list<StringRef> list) {
+    SmallVector<StringAttr> out;
+    for (StringRef n : list)
+      out.push_back(StringAttr::get(context, n));
+    return out;
+  };
+  auto grouped = names({"batch", "sequence", "kv_head", "group", "head_dim"});
+  auto single = names({"batch", "sequence", "kv_head", "head_dim"});
+  auto query = dimNames(getQuery());
+  if (query != ArrayRef(grouped) && query != ArrayRef(single))
+    return emitOpError(
+        "needs a query of dimensions batch, sequence, kv_head, [group,] head_dim, in this order");
+  if (dimNames(getKey()) != ArrayRef(single) || dimNames(getValue()) != ArrayRef(single))
+    return emitOpError("needs keys and values of dimensions batch, sequence, kv_head, head_dim");
+  if (getType(0) != getQuery().getType())
+    return emitOpError("needs a result of its query's type");
+  if (dimNames(getLse()) != query.drop_back())
+    return emitOpError("needs a log-sum-exp for each row of scores");
+  return verifySizesByName(*this);
+}
+
+/// Batch and heads can be cut; the sequence is seen whole by every query.
+static ShardingRule attentionRule(Operation *op, int linear) {
+  ShardingRule rule = ruleByNames(op);
+  for (StringRef whole : {"sequence", "head_dim"})
+    rule.factors[rule.find(whole)].shardable = false;
+  if (linear >= 0)
+    rule.linear = {{linear}};
+  return rule;
+}
+
+ShardingRule AttentionOp::getShardingRule() { return attentionRule(*this, -1); }
+ShardingRule AttentionGradOp::getShardingRule() { return attentionRule(*this, 5); }
+
+SmallVector<Value> AttentionOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<bool>) {
+  auto grad = AttentionGradOp::create(b, getLoc(), getQuery().getType(), getKey().getType(),
+                                      getValue().getType(), getQuery(), getKey(), getValue(),
+                                      getResult(), getLse(), g[0], getScaleAttr());
+  return SmallVector<Value>(grad.getResults());
+}
+
+namespace {
+/// The sizes of an attention and where its rows lie, row-major.
+struct AttentionShape {
+  int64_t batch, sequence, heads, group, width;
+
+  AttentionShape(const HostTensor &query, const HostTensor &key)
+      : batch(key.shape[0]), sequence(key.shape[1]), heads(key.shape[2]),
+        group(query.rank() == 5 ? query.shape[3] : 1), width(key.shape[3]) {}
+
+  int64_t queryRow(int64_t b, int64_t s, int64_t h, int64_t g) const {
+    return ((b * sequence + s) * heads + h) * group + g;
+  }
+  int64_t keyRow(int64_t b, int64_t s, int64_t h) const { return (b * sequence + s) * heads + h; }
+
+  /// Calls `fn(b, h, g)` for every query head.
+  template <typename Fn> void forEachHead(Fn fn) const {
+    for (int64_t b = 0; b < batch; ++b)
+      for (int64_t h = 0; h < heads; ++h)
+        for (int64_t g = 0; g < group; ++g)
+          fn(b, h, g);
+  }
+};
+} // namespace
+
+static double dot(const double *a, const double *b, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i)
+    sum += a[i] * b[i];
+  return sum;
+}
+
+static const double *rowOf(const HostTensor &t, int64_t row, int64_t width) {
+  return t.data.data() + row * width;
+}
+static double *rowOf(HostTensor &t, int64_t row, int64_t width) {
+  return t.data.data() + row * width;
+}
+
+LogicalResult AttentionOp::interpret(ArrayRef<const HostTensor *> in,
+                                     MutableArrayRef<HostTensor> out) {
+  AttentionShape shape(*in[0], *in[1]);
+  double scale = getScale().convertToDouble();
+  int64_t w = shape.width;
+  shape.forEachHead([&](int64_t b, int64_t h, int64_t g) {
+    for (int64_t i = 0; i < shape.sequence; ++i) {
+      int64_t row = shape.queryRow(b, i, h, g);
+      std::vector<double> score(i + 1);
+      double max = -INFINITY, sum = 0;
+      for (int64_t j = 0; j <= i; ++j) {
+        score[j] = scale * dot(rowOf(*in[0], row, w), rowOf(*in[1], shape.keyRow(b, j, h), w), w);
+        max = std::max(max, score[j]);
+      }
+      for (double s : score)
+        sum += std::exp(s - max);
+      double lse = max + std::log(sum), *y = rowOf(out[0], row, w);
+      out[1].data[row] = lse;
+      std::fill_n(y, w, 0.0);
+      for (int64_t j = 0; j <= i; ++j) {
+        const double *v = rowOf(*in[2], shape.keyRow(b, j, h), w);
+        for (int64_t k = 0; k < w; ++k)
+          y[k] += std::exp(score[j] - lse) * v[k];
+      }
+    }
+  });
+  return success();
+}
+
+LogicalResult AttentionGradOp::interpret(ArrayRef<const HostTensor *> in,
+                                         MutableArrayRef<HostTensor> out) {
+  AttentionShape shape(*in[0], *in[1]);
+  double scale = getScale().convertToDouble();
+  int64_t w = shape.width;
+  for (HostTensor &t : out)
+    std::fill(t.data.begin(), t.data.end(), 0.0);
+  shape.forEachHead([&](int64_t b, int64_t h, int64_t g) {
+    for (int64_t i = 0; i < shape.sequence; ++i) {
+      int64_t row = shape.queryRow(b, i, h, g);
+      const double *q = rowOf(*in[0], row, w), *dy = rowOf(*in[5], row, w);
+      double delta = dot(rowOf(*in[3], row, w), dy, w), *dq = rowOf(out[0], row, w);
+      for (int64_t j = 0; j <= i; ++j) {
+        int64_t kv = shape.keyRow(b, j, h);
+        const double *k = rowOf(*in[1], kv, w), *v = rowOf(*in[2], kv, w);
+        double *dk = rowOf(out[1], kv, w), *dv = rowOf(out[2], kv, w);
+        double p = std::exp(scale * dot(q, k, w) - in[4]->data[row]);
+        double ds = scale * p * (dot(dy, v, w) - delta);
+        for (int64_t c = 0; c < w; ++c) {
+          dq[c] += ds * k[c];
+          dk[c] += ds * q[c];
+          dv[c] += p * dy[c];
+        }
+      }
+    }
+  });
+  return success();
+}

@@ -1,0 +1,40 @@
+//===- Attention.td - Rotary embedding and attention -----------------------===//
+#ifndef CLEAVE_NN_ATTENTION
+#define CLEAVE_NN_ATTENTION
+include "dialects/NN/NNBase.td"
+
+def NN_RopeOp : NN_ComputeOp<"rope", [NN_Differentiable]> {
+  let summary = "Rotary position embedding, half layout";
+  let description = [{
+    Rotates the pairs (i, i + D/2) of the last dimension (of size D) by the
+    angle `position · frequencies[i]`; `frequencies` has D/2 entries and holds
+    every kind of rope scaling already. `inverse` rotates back, which is also
+    the gradient.
+  }];
+  let arguments = (ins NN_Tensor:$input, NN_Tensor:$positions,
+                       DenseF64ArrayAttr:$frequencies, UnitAttr:$inverse);
+  let results = (outs NN_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+def NN_AttentionOp : NN_ComputeOp<"attention", [NN_Differentiable]> {
+  let summary = "Causal softmax attention with grouped queries";
+  let description = [{
+    `query` [batch, sequence, kv_head, group, head_dim] (no `group`: every query
+    head has its own key and value head), `key` and `value` [batch, sequence,
+    kv_head, head_dim]. Position i attends to positions j ≤ i; scores are
+    multiplied by `scale`. `lse` is the log-sum-exp of each row of scores.
+  }];
+  let arguments = (ins NN_Tensor:$query, NN_Tensor:$key, NN_Tensor:$value, F64Attr:$scale);
+  let results = (outs NN_Tensor:$result, NN_Tensor:$lse);
+  let hasVerifier = 1;
+}
+
+def NN_AttentionGradOp : NN_ComputeOp<"attention_grad"> {
+  let summary = "Gradient of attention with respect to query, key and value";
+  let arguments = (ins NN_Tensor:$query, NN_Tensor:$key, NN_Tensor:$value, NN_Tensor:$result,
+                       NN_Tensor:$lse, NN_Tensor:$gradient, F64Attr:$scale);
+  let results = (outs NN_Tensor:$queryGradient, NN_Tensor:$keyGradient, NN_Tensor:$valueGradient);
+}
+
+#endif

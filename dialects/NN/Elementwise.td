@@ -1,0 +1,68 @@
+//===- Elementwise.td - Elementwise operators ------------------------------===//
+#ifndef CLEAVE_NN_ELEMENTWISE
+#define CLEAVE_NN_ELEMENTWISE
+include "dialects/NN/NNBase.td"
+
+/// Elementwise over the result's dimensions; an operand that lacks some of them
+/// is broadcast along those.
+class NN_ElementwiseOp<string mnemonic, list<Trait> traits = []>
+  : NN_ComputeOp<mnemonic, traits> {
+  let results = (outs NN_Tensor:$result);
+  let hasVerifier = 1;
+  code elementwiseDecls = [{
+    /// The scalar function that is applied to every element, in float64.
+    double scalar(::llvm::ArrayRef<double> x);
+  }];
+  let extraClassDeclaration = elementwiseDecls;
+}
+
+def NN_AddOp : NN_ElementwiseOp<"add", [NN_Differentiable]> {
+  let summary = "Sum, the operands broadcast by name";
+  let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs);
+}
+
+def NN_AddNOp : NN_ElementwiseOp<"add_n"> {
+  let summary = "Sum of any number of tensors of one type, in order";
+  let arguments = (ins Variadic<NN_Tensor>:$terms);
+}
+
+def NN_MulOp : NN_ElementwiseOp<"mul", [NN_Differentiable]> {
+  let summary = "Product, the operands broadcast by name";
+  let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs);
+}
+
+def NN_SiluOp : NN_ElementwiseOp<"silu", [NN_Differentiable]> {
+  let summary = "x · sigmoid(x)";
+  let arguments = (ins NN_Tensor:$input);
+}
+
+def NN_SiluGradOp : NN_ElementwiseOp<"silu_grad"> {
+  let summary = "Gradient of silu: dy · σ(x) · (1 + x · (1 − σ(x)))";
+  let arguments = (ins NN_Tensor:$input, NN_Tensor:$gradient);
+}
+
+def NN_GeluOp : NN_ElementwiseOp<"gelu", [NN_Differentiable]> {
+  let summary = "Gaussian error linear unit, exact or by tanh";
+  let description = [{
+    `x · Φ(x)`; with `tanh`, GPT-2's approximation
+    `x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))`.
+  }];
+  let arguments = (ins NN_Tensor:$input, UnitAttr:$tanh);
+}
+
+def NN_GeluGradOp : NN_ElementwiseOp<"gelu_grad"> {
+  let summary = "Gradient of gelu";
+  let arguments = (ins NN_Tensor:$input, NN_Tensor:$gradient, UnitAttr:$tanh);
+}
+
+def NN_ReluOp : NN_ElementwiseOp<"relu", [NN_Differentiable]> {
+  let summary = "max(x, 0)";
+  let arguments = (ins NN_Tensor:$input);
+}
+
+def NN_ReluGradOp : NN_ElementwiseOp<"relu_grad"> {
+  let summary = "Gradient of relu: dy where x > 0, else 0";
+  let arguments = (ins NN_Tensor:$input, NN_Tensor:$gradient);
+}
+
+#endif

@@ -1,0 +1,55 @@
+//===- Optimizer.cpp - Gradient norm and AdamW -----------------------------===//
+
+#include "dialects/NN/NN.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::nn;
+
+ShardingRule SumSquaresOp::getShardingRule() { return ruleByNames(*this); }
+
+LogicalResult SumSquaresOp::interpret(ArrayRef<const HostTensor *> in,
+                                      MutableArrayRef<HostTensor> out) {
+  out[0].data[0] = 0;
+  for (double x : in[0]->data)
+    out[0].data[0] += x * x;
+  return success();
+}
+
+ShardingRule ClipScaleOp::getShardingRule() { return ruleByNames(*this); }
+
+LogicalResult ClipScaleOp::interpret(ArrayRef<const HostTensor *> in,
+                                     MutableArrayRef<HostTensor> out) {
+  double norm = std::sqrt(in[0]->data[0]);
+  out[0].data[0] = norm;
+  out[1].data[0] =
+      getMaxNorm() ? std::min(1.0, getMaxNorm()->convertToDouble() / (norm + 1e-6)) : 1.0;
+  return success();
+}
+
+ShardingRule ReciprocalOp::getShardingRule() { return ruleByNames(*this); }
+
+LogicalResult ReciprocalOp::interpret(ArrayRef<const HostTensor *> in,
+                                      MutableArrayRef<HostTensor> out) {
+  out[0].data[0] = in[0]->data[0] == 0 ? 0.0 : 1.0 / in[0]->data[0];
+  return success();
+}
+
+ShardingRule AdamWOp::getShardingRule() { return ruleByNames(*this); }
+
+LogicalResult AdamWOp::interpret(ArrayRef<const HostTensor *> in,
+                                 MutableArrayRef<HostTensor> out) {
+  double b1 = getBeta1().convertToDouble(), b2 = getBeta2().convertToDouble();
+  double eps = getEps().convertToDouble(), decay = getWeightDecay().convertToDouble();
+  double scale = in[4]->data[0], rate = in[5]->data[0], c1 = in[6]->data[0], c2 = in[7]->data[0];
+  for (int64_t i = 0; i < in[0]->size(); ++i) {
+    double g = in[1]->data[i] * scale;
+    double m = b1 * in[2]->data[i] + (1 - b1) * g, v = b2 * in[3]->data[i] + (1 - b2) * g * g;
+    out[0].data[i] =
+        in[0]->data[i] * (1 - rate * decay) - rate * (m * c1) / (std::sqrt(v * c2) + eps);
+    out[1].data[i] = m;
+    out[2].data[i] = v;
+  }
+  return success();
+}
