@@ -303,7 +303,7 @@ std::optional<Elem> ElementEmitter::fuseMultiplyAdd(Operation *op, ArrayRef<Elem
 }
 
 Value ElementEmitter::materialize(const Elem &elem, bool lanes) {
-  Location loc = kernel.func.getLoc();
+  Location loc = kernel.func->getLoc();
   Value value = elem.value;
   int64_t stride = 0;
   if (!value) {

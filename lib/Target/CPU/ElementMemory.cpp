@@ -18,7 +18,7 @@ namespace cleave::cpu {
 static constexpr unsigned kAlignment = 4;
 
 Value ElementEmitter::scalarIndex(const LinearExpr &expr) {
-  Location loc = kernel.func.getLoc();
+  Location loc = kernel.func->getLoc();
   unsigned scope = scopeOf(expr);
   Value sum;
   for (auto [id, coefficient] : expr.terms()) {
@@ -41,7 +41,7 @@ Value ElementEmitter::scalarIndex(const LinearExpr &expr) {
 /// The address of lane 0. `scope` is raised to where the address exists.
 Value ElementEmitter::pointer(Value base, Type element, const LinearExpr &address,
                               unsigned &scope) {
-  Location loc = kernel.func.getLoc();
+  Location loc = kernel.func->getLoc();
   Type ptr = LLVM::LLVMPointerType::get(builder.getContext());
   Value current = base;
   unsigned deepest = scopeOf(address);
@@ -75,7 +75,7 @@ Value ElementEmitter::pointer(Value base, Type element, const LinearExpr &addres
 
 Value ElementEmitter::lanePointers(Value pointer, Type element, int64_t stride, Value offsets,
                                    unsigned scope) {
-  Location loc = kernel.func.getLoc();
+  Location loc = kernel.func->getLoc();
   auto type = VectorType::get({int64_t(width)}, builder.getI64Type());
   if (stride != 0 || !offsets) {
     SmallVector<int64_t> steps;
@@ -91,7 +91,7 @@ Value ElementEmitter::lanePointers(Value pointer, Type element, int64_t stride, 
 
 Elem ElementEmitter::load(Value base, Type element, const LinearExpr &address, unsigned minScope,
                           const void *identity, Value laneOffsets, unsigned laneOffsetsScope) {
-  Location loc = kernel.func.getLoc();
+  Location loc = kernel.func->getLoc();
   unsigned scope = std::max(minScope, laneOffsetsScope);
   int64_t stride = laneStride(address);
   Value from = pointer(base, element, address, scope);
@@ -126,7 +126,7 @@ Elem ElementEmitter::load(Value base, Type element, const LinearExpr &address, u
 /// like others, parts that differ by lane a vector of offsets.
 FailureOr<Elem> ElementEmitter::extract(Value tensor, ArrayRef<Elem> indices, Location loc) {
   auto arg = dyn_cast<BlockArgument>(tensor);
-  if (!arg || arg.getOwner() != &kernel.func.front())
+  if (!arg || arg.getOwner() != &kernel.func->getRegion(0).front())
     return emitError(loc, "a kernel may only gather from its arguments");
   auto type = cast<RankedTensorType>(arg.getType());
   IndexList linear;

@@ -111,7 +111,8 @@ FailureOr<IndexList> operandIndex(linalg::LinalgOp op, unsigned operandNo,
   for (AffineExpr expr : map.getResults()) {
     FailureOr<LinearExpr> value = applyAffine(expr, loops);
     if (failed(value))
-      return op->emitError("the map of operand ") << operandNo << " is not linear: " << map;
+      return op->emitError("the map of operand ") << operandNo << " is not linear: "
+                             << AffineMapAttr::get(map);
     index.push_back(*value);
   }
   return index;

@@ -1,6 +1,7 @@
 //===- KernelSchedule.cpp - order and vectorise a kernel's roots ----------===//
 
 #include "KernelSchedule.h"
+#include <map>
 #include <numeric>
 
 using namespace mlir;
@@ -105,31 +106,27 @@ static bool sameWalk(const Root &a, const Nest &nest) {
 }
 
 static void formNests(Kernel &kernel) {
-  std::vector<Root *> order;
+  std::map<unsigned, std::vector<Root *>> byLevel;
   for (Root &root : kernel.roots)
-    order.push_back(&root);
-  llvm::stable_sort(order, [](Root *a, Root *b) { return a->level < b->level; });
+    byLevel[root.level].push_back(&root);
   kernel.nests.clear();
-  size_t levelBegin = 0;
-  unsigned level = 0;
-  for (Root *root : order) {
-    if (root->level != level) {
-      level = root->level;
-      levelBegin = kernel.nests.size();
+  for (auto &[level, roots] : byLevel) {
+    size_t levelBegin = kernel.nests.size();
+    for (Root *root : roots) {
+      Nest *home = nullptr;
+      for (Nest &nest : llvm::drop_begin(kernel.nests, levelBegin))
+        if (!home && sameWalk(*root, nest))
+          home = &nest;
+      if (!home) {
+        home = &kernel.nests.emplace_back();
+        home->extents = root->extents;
+        home->firstReduction = root->firstReduction;
+        home->overRows = root->overRows;
+        home->scatter = root->scatter;
+      }
+      home->firstReduction = std::min(home->firstReduction, root->firstReduction);
+      home->roots.push_back(root);
     }
-    Nest *home = nullptr;
-    for (Nest &nest : llvm::drop_begin(kernel.nests, levelBegin))
-      if (!home && sameWalk(*root, nest))
-        home = &nest;
-    if (!home) {
-      home = &kernel.nests.emplace_back();
-      home->extents = root->extents;
-      home->firstReduction = root->firstReduction;
-      home->overRows = root->overRows;
-      home->scatter = root->scatter;
-    }
-    home->firstReduction = std::min(home->firstReduction, root->firstReduction);
-    home->roots.push_back(root);
   }
 }
 

@@ -96,10 +96,14 @@ FailureOr<LinearExpr> applyAffine(AffineExpr expr, ArrayRef<LinearExpr> dims) {
   case AffineExprKind::Mul:
     if (rhs->isConstant())
       return *lhs * rhs->constant();
-    return lhs->isConstant() ? FailureOr<LinearExpr>(*rhs * lhs->constant()) : failure();
+    if (lhs->isConstant())
+      return *rhs * lhs->constant();
+    return failure();
   case AffineExprKind::FloorDiv:
   case AffineExprKind::CeilDiv:
-    return rhs->isConstant() ? divideExactly(*lhs, rhs->constant()) : failure();
+    if (rhs->isConstant())
+      return divideExactly(*lhs, rhs->constant());
+    return failure();
   case AffineExprKind::Mod:
     if (rhs->isConstant() && succeeded(divideExactly(*lhs, rhs->constant())))
       return LinearExpr(0);

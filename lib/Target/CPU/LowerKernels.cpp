@@ -19,6 +19,7 @@
 using namespace mlir;
 
 namespace cleave::cpu {
+#define GEN_PASS_DECL_LOWERKERNELSPASS
 #define GEN_PASS_DEF_LOWERKERNELSPASS
 #include "lib/Target/CPU/KernelPasses.h.inc"
 
