@@ -101,7 +101,7 @@ ReductionKind reduction(ObjectReader &in) {
                                                                         : ReductionKind::Sum;
 }
 
-/// Calls `read(reader)` for each object of the list `key`.
+/// Calls `Status read(reader)` for each object of the list `key`.
 template <typename Read> void eachObject(ObjectReader &in, const std::string &key, Read read) {
   in.require(key);
   const JsonValue::Array *list = in.list(key);
@@ -109,8 +109,9 @@ template <typename Read> void eachObject(ObjectReader &in, const std::string &ke
     return;
   for (size_t i = 0; i < list->size(); ++i) {
     ObjectReader element((*list)[i], in.fileName(), prefix, fmt::format("{}[{}]", key, i));
-    read(element);
-    in.absorb(element.finish());
+    // What `read` itself refuses explains the rest better than unknown keys do.
+    const Status refused = read(element);
+    in.absorb(refused.ok() ? element.finish() : refused);
   }
 }
 
@@ -310,12 +311,9 @@ AllToAllCommand readAllToAll(ObjectReader &in) {
   return command;
 }
 
-Command readCommand(ObjectReader &in) {
+StatusOr<Command> readCommand(ObjectReader &in) {
   Command command;
-  in.require("op");
-  const std::string op = in.oneOf("op", {"kernel", "matmul", "zero", "copy", "all_reduce",
-                                         "all_gather", "reduce_scatter", "slice", "all_to_all"})
-                             .value_or("");
+  const std::string op = needString(in, "op");
   command.label = in.string("label").value_or("");
   command.bytes = in.number("bytes", {.min = 0}).value_or(0);
   command.flops = in.number("flops", {.min = 0}).value_or(0);
@@ -339,6 +337,11 @@ Command readCommand(ObjectReader &in) {
     command.what = readCutCollective<SliceCommand>(in);
   } else if (op == "all_to_all") {
     command.what = readAllToAll(in);
+  } else {
+    return userError("image.unknown_value", fmt::format("\"{}\" is no command", op))
+        .at(in.whereOf("op"))
+        .withRule("\"op\" is kernel, matmul, zero, copy, all_reduce, all_gather, reduce_scatter, "
+                  "slice or all_to_all");
   }
   return command;
 }
@@ -373,20 +376,30 @@ StatusOr<Program> programFromImage(std::string_view text, const std::string &fil
   eachObject(in, "mesh", [&](ObjectReader &from) {
     std::string name = needString(from, "name");
     program.mesh.axes.push_back({std::move(name), needInteger(from, "size", {.min = 1})});
+    return Status::success();
   });
   readBatch(in, program.batch);
   eachObject(in, "segments", [&](ObjectReader &from) {
     std::string name = needString(from, "name");
     program.segments.push_back({std::move(name), needInteger(from, "bytes")});
+    return Status::success();
   });
-  eachObject(in, "state", [&](ObjectReader &from) { program.state.push_back(readState(from)); });
+  eachObject(in, "state", [&](ObjectReader &from) {
+    program.state.push_back(readState(from));
+    return Status::success();
+  });
   readExchange(in, program.exchange);
-  eachObject(in, "constants",
-             [&](ObjectReader &from) { program.constants.push_back(readConstant(from)); });
+  eachObject(in, "constants", [&](ObjectReader &from) {
+    program.constants.push_back(readConstant(from));
+    return Status::success();
+  });
   readGroups(in, program.groups);
   for (size_t i = 0; i < entryCount; ++i)
-    eachObject(in, nameOf(static_cast<EntryKind>(i)),
-               [&](ObjectReader &from) { program.entries[i].push_back(readCommand(from)); });
+    eachObject(in, nameOf(static_cast<EntryKind>(i)), [&](ObjectReader &from) -> Status {
+      CLEAVE_RT_ASSIGN_OR_RETURN(Command command, readCommand(from));
+      program.entries[i].push_back(std::move(command));
+      return {};
+    });
   readPrediction(in, program.prediction);
   in.require("recipe");
   if (const JsonValue *recipe = in.raw("recipe"))
