@@ -153,11 +153,15 @@ private:
     CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, matrix.region, 4, owner));
     if (rows == 0 || columns == 0)
       return {};
-    const bool rowMajor = columns == 1 || matrix.columnStride == 1;
-    const bool columnMajor = rows == 1 || matrix.rowStride == 1;
-    if (!rowMajor && !columnMajor)
-      return wrong(fmt::format("has a matrix {} with strides {} and {}; one must be 1", name,
-                               matrix.rowStride, matrix.columnStride));
+    // A vector may have any stride; a matrix is packed along one direction.
+    const bool rowMajor = matrix.columnStride == 1 && matrix.rowStride >= columns;
+    const bool columnMajor = matrix.rowStride == 1 && matrix.columnStride >= rows;
+    if (rows > 1 && columns > 1 && !rowMajor && !columnMajor)
+      return wrong(fmt::format("has a matrix {} with strides {} and {}; one must be 1, the other "
+                               "at least the size of that direction",
+                               name, matrix.rowStride, matrix.columnStride));
+    if ((rows > 1 && matrix.rowStride < 1) || (columns > 1 && matrix.columnStride < 1))
+      return wrong(fmt::format("has a matrix {} with a stride of 0", name));
     int64_t last = 0;
     auto reach = [&](int64_t count, int64_t step) {
       int64_t distance = 0;
