@@ -56,7 +56,8 @@ SmallVector<Value> EmbeddingOp::buildLocal(OpBuilder &b, ValueRange operands, Ty
 SmallVector<Value> EmbeddingOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<bool> wanted) {
   SmallVector<Value> out(getNumOperands());
   if (wanted[0])
-    out[0] = EmbeddingGradOp::create(b, getLoc(), getTable().getType(), getIds(), g[0], getOffset());
+    out[0] =
+        EmbeddingGradOp::create(b, getLoc(), getTable().getType(), getIds(), g[0], getOffset());
   return out;
 }
 
@@ -129,8 +130,8 @@ SmallVector<Value> CrossEntropyOp::buildLocal(OpBuilder &b, ValueRange operands,
         CrossEntropyOp::create(b, getLoc(), types, operands, (*this)->getAttrs()).getResults());
   Value offset = context.offset(vocabulary);
   Type row = types[0];
-  auto part = CrossEntropyPartialOp::create(b, getLoc(), row, row, row, operands[0], operands[1],
-                                            offset);
+  auto part =
+      CrossEntropyPartialOp::create(b, getLoc(), row, row, row, operands[0], operands[1], offset);
   Value max = context.allReduce(part.getMax(), vocabulary, ReductionKind::Max);
   Value scaled = RescaleSumOp::create(b, getLoc(), row, part.getSum(), part.getMax(), max);
   Value sum = context.allReduce(scaled, vocabulary, ReductionKind::Sum);
