@@ -75,6 +75,7 @@ LogicalResult EmbeddingOp::interpret(ArrayRef<const HostTensor *> in,
 ShardingRule EmbeddingGradOp::getShardingRule() {
   ShardingRule rule = ruleByNames(*this);
   rule.linear = {{1}};
+  setNeutralOperand(rule, 1); // a padded id is a row like any other
   return rule;
 }
 
@@ -168,7 +169,11 @@ LogicalResult CrossEntropyOp::interpret(ArrayRef<const HostTensor *> in,
   return success();
 }
 
-ShardingRule CrossEntropyPartialOp::getShardingRule() { return vocabularyRule(*this, true); }
+ShardingRule CrossEntropyPartialOp::getShardingRule() {
+  ShardingRule rule = vocabularyRule(*this, true);
+  rule.factors[rule.operands[0].back()].shardable = false; // it is one rank's share already
+  return rule;
+}
 
 LogicalResult CrossEntropyPartialOp::interpret(ArrayRef<const HostTensor *> in,
                                                MutableArrayRef<HostTensor> out) {
@@ -229,7 +234,12 @@ LogicalResult CrossEntropyGradOp::interpret(ArrayRef<const HostTensor *> in,
   return success();
 }
 
-ShardingRule CountValidOp::getShardingRule() { return ruleByNames(*this); }
+ShardingRule CountValidOp::getShardingRule() {
+  ShardingRule rule = ruleByNames(*this);
+  for (Factor &factor : rule.factors)
+    factor.neutral = -1; // padding is no token
+  return rule;
+}
 
 LogicalResult CountValidOp::interpret(ArrayRef<const HostTensor *> in,
                                       MutableArrayRef<HostTensor> out) {
