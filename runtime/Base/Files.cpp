@@ -1,0 +1,232 @@
+// Descriptors, mappings, atomic writes.
+#include "runtime/Base/Files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace cleave::rt {
+
+FileDescriptor &FileDescriptor::operator=(FileDescriptor &&other) noexcept {
+  FileDescriptor old(descriptor);
+  descriptor = other.release();
+  return *this;
+}
+
+FileDescriptor::~FileDescriptor() {
+  if (valid())
+    ::close(descriptor);
+}
+
+int FileDescriptor::release() { return std::exchange(descriptor, -1); }
+
+/// Opens a regular file for reading and tells its size.
+static StatusOr<FileDescriptor> openForReading(const std::string &path, size_t &size) {
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info = {};
+  if (!file.valid() || ::fstat(file.get(), &info) != 0) {
+    const int reason = errno;
+    Error error = systemError("file.read_failed", fmt::format("cannot open '{}'", path), reason);
+    error.exitCode = ExitCode::User;
+    return error;
+  }
+  if (!S_ISREG(info.st_mode))
+    return userError("file.read_failed", fmt::format("'{}' is not a regular file", path));
+  size = static_cast<size_t>(info.st_size);
+  return file;
+}
+
+StatusOr<MappedFile> MappedFile::open(const std::string &path) {
+  MappedFile mapped;
+  mapped.name = path;
+  CLEAVE_RT_ASSIGN_OR_RETURN(FileDescriptor file, openForReading(path, mapped.length));
+  if (mapped.length == 0)
+    return mapped;
+  void *address = ::mmap(nullptr, mapped.length, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (address == MAP_FAILED)
+    return systemError("file.read_failed", fmt::format("cannot map '{}'", path), errno);
+  mapped.data = static_cast<const std::byte *>(address);
+  return mapped;
+}
+
+MappedFile::MappedFile(MappedFile &&other) noexcept
+    : data(std::exchange(other.data, nullptr)), length(std::exchange(other.length, 0)),
+      name(std::move(other.name)) {}
+
+MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
+  MappedFile old(std::move(*this));
+  data = std::exchange(other.data, nullptr);
+  length = std::exchange(other.length, 0);
+  name = std::move(other.name);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data)
+    ::munmap(const_cast<std::byte *>(data), length);
+}
+
+void MappedFile::adviseSequential() const {
+  if (data)
+    ::madvise(const_cast<std::byte *>(data), length, MADV_SEQUENTIAL);
+}
+
+StatusOr<std::string> readWholeFile(const std::string &path) {
+  size_t size = 0;
+  CLEAVE_RT_ASSIGN_OR_RETURN(FileDescriptor file, openForReading(path, size));
+  std::string text;
+  text.resize(size + 1); // one more, to notice a file that grows
+  size_t filled = 0;
+  while (true) {
+    if (filled == text.size())
+      text.resize(text.size() * 2);
+    const ssize_t got = ::read(file.get(), text.data() + filled, text.size() - filled);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      return systemError("file.read_failed", fmt::format("cannot read '{}'", path), errno);
+    if (got == 0)
+      break;
+    filled += static_cast<size_t>(got);
+  }
+  text.resize(filled);
+  return text;
+}
+
+Status writeFully(int descriptor, std::span<const std::byte> bytes, const std::string &path,
+                  const std::string &kind) {
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t put = ::write(descriptor, bytes.data() + done, bytes.size() - done);
+    if (put < 0 && errno == EINTR)
+      continue;
+    if (put < 0)
+      return systemError(
+          kind, fmt::format("cannot write {} bytes to '{}' ({} written)", bytes.size(), path, done),
+          errno);
+    done += static_cast<size_t>(put);
+  }
+  return Status::success();
+}
+
+Status syncDescriptor(int descriptor, const std::string &path, const std::string &kind) {
+  if (::fsync(descriptor) != 0)
+    return systemError(kind, fmt::format("cannot flush '{}' to its device", path), errno);
+  return Status::success();
+}
+
+Status syncFolder(const std::string &path, const std::string &kind) {
+  FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid())
+    return systemError(kind, fmt::format("cannot open the folder '{}'", path), errno);
+  return syncDescriptor(folder.get(), path, kind);
+}
+
+Status createFolders(const std::string &path) {
+  std::error_code failed;
+  std::filesystem::create_directories(path, failed);
+  if (failed)
+    return systemError("file.write_failed", fmt::format("cannot create the folder '{}'", path),
+                       failed.value());
+  return Status::success();
+}
+
+StatusOr<std::vector<std::string>> listFolder(const std::string &path) {
+  std::error_code failed;
+  std::vector<std::string> names;
+  for (std::filesystem::directory_iterator it(path, failed), end; !failed && it != end;
+       it.increment(failed))
+    names.push_back(it->path().filename().string());
+  if (failed)
+    return systemError("file.read_failed", fmt::format("cannot list the folder '{}'", path),
+                       failed.value());
+  std::ranges::sort(names);
+  return names;
+}
+
+static std::string folderOf(const std::string &path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+StatusOr<AtomicFileWriter> AtomicFileWriter::create(const std::string &path,
+                                                    const std::string &errorKind) {
+  AtomicFileWriter writer;
+  writer.finalPath = path;
+  writer.errorKind = errorKind;
+  // Two writers of one path, in this process or another, must not share the
+  // file aside: the first free name is taken exclusively.
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    writer.asidePath = fmt::format("{}.tmp-{}-{}", path, ::getpid(), attempt);
+    writer.file = FileDescriptor(
+        ::open(writer.asidePath.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (writer.file.valid())
+      return writer;
+    if (errno != EEXIST)
+      break;
+  }
+  Error error = systemError(errorKind, fmt::format("cannot create '{}'", writer.asidePath), errno);
+  writer.asidePath.clear();
+  return error;
+}
+
+AtomicFileWriter::AtomicFileWriter(AtomicFileWriter &&other) noexcept
+    : file(std::move(other.file)), finalPath(std::move(other.finalPath)),
+      asidePath(std::exchange(other.asidePath, {})), errorKind(std::move(other.errorKind)),
+      buffer(std::move(other.buffer)), written(other.written) {}
+
+AtomicFileWriter::~AtomicFileWriter() {
+  if (!asidePath.empty())
+    ::unlink(asidePath.c_str());
+}
+
+Status AtomicFileWriter::append(std::span<const std::byte> bytes) {
+  constexpr size_t bufferLimit = 1 << 20;
+  written += bytes.size();
+  if (buffer.size() + bytes.size() <= bufferLimit) {
+    buffer.insert(buffer.end(), bytes.begin(), bytes.end());
+    return Status::success();
+  }
+  CLEAVE_RT_RETURN_IF_ERROR(flush());
+  if (bytes.size() < bufferLimit) {
+    buffer.assign(bytes.begin(), bytes.end());
+    return Status::success();
+  }
+  return writeFully(file.get(), bytes, finalPath, errorKind);
+}
+
+Status AtomicFileWriter::append(std::string_view text) {
+  return append(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+Status AtomicFileWriter::flush() {
+  CLEAVE_RT_RETURN_IF_ERROR(writeFully(file.get(), buffer, finalPath, errorKind));
+  buffer.clear();
+  return Status::success();
+}
+
+Status AtomicFileWriter::commit() {
+  CLEAVE_RT_RETURN_IF_ERROR(flush());
+  CLEAVE_RT_RETURN_IF_ERROR(syncDescriptor(file.get(), finalPath, errorKind));
+  if (::rename(asidePath.c_str(), finalPath.c_str()) != 0)
+    return systemError(errorKind, fmt::format("cannot rename to '{}'", finalPath), errno);
+  asidePath.clear();
+  return syncFolder(folderOf(finalPath), errorKind);
+}
+
+Status writeFileAtomically(const std::string &path, std::string_view text) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(AtomicFileWriter writer, AtomicFileWriter::create(path));
+  CLEAVE_RT_RETURN_IF_ERROR(writer.append(text));
+  return writer.commit();
+}
+
+} // namespace cleave::rt

@@ -1,0 +1,114 @@
+// Files as the runtime needs them: owned descriptors and mappings, whole-file
+// reads, and writes that appear under their name complete or not at all.
+// No directory walking beyond listing names, no path algebra beyond the
+// standard library's.
+#pragma once
+
+#include "runtime/Base/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cleave::rt {
+
+/// An open file, closed when it goes out of scope.
+class FileDescriptor {
+public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int descriptor) : descriptor(descriptor) {}
+  FileDescriptor(FileDescriptor &&other) noexcept : descriptor(other.release()) {}
+  FileDescriptor &operator=(FileDescriptor &&other) noexcept;
+  ~FileDescriptor();
+
+  int get() const { return descriptor; }
+  bool valid() const { return descriptor >= 0; }
+  int release();
+
+private:
+  int descriptor = -1;
+};
+
+/// A whole file mapped read-only. Empty files are valid and have no bytes.
+class MappedFile {
+public:
+  /// `file.read_failed` if it can't be opened or mapped, or is no regular file.
+  static StatusOr<MappedFile> open(const std::string &path);
+  MappedFile(MappedFile &&other) noexcept;
+  MappedFile &operator=(MappedFile &&other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data, length}; }
+  size_t size() const { return length; }
+  const std::string &path() const { return name; }
+  /// Tells the kernel that the file will be read from front to back.
+  void adviseSequential() const;
+
+private:
+  MappedFile() = default;
+  const std::byte *data = nullptr;
+  size_t length = 0;
+  std::string name;
+};
+
+/// The contents of a regular file; `file.read_failed` otherwise.
+StatusOr<std::string> readWholeFile(const std::string &path);
+
+/// Appends to a file that only appears under its name when `commit` succeeds:
+/// written as `<path>.tmp-<process>-<n>` in the same folder, fsynced, renamed,
+/// and the folder fsynced. Dropped without `commit`, it leaves nothing behind.
+/// Failures are `<kind>` as given to `create`, with path, bytes and reason.
+class AtomicFileWriter {
+public:
+  static StatusOr<AtomicFileWriter> create(const std::string &path,
+                                           const std::string &errorKind = "file.write_failed");
+  AtomicFileWriter(AtomicFileWriter &&other) noexcept;
+  AtomicFileWriter &operator=(AtomicFileWriter &&) = delete;
+  ~AtomicFileWriter();
+
+  Status append(std::span<const std::byte> bytes);
+  Status append(std::string_view text);
+  uint64_t bytesWritten() const { return written; }
+  /// Hands what was appended so far to the kernel (it stays unpublished).
+  Status flush();
+  Status commit();
+
+private:
+  AtomicFileWriter() = default;
+  FileDescriptor file;
+  std::string finalPath;
+  std::string asidePath;
+  std::string errorKind;
+  std::vector<std::byte> buffer;
+  uint64_t written = 0;
+};
+
+/// Writes `text` to `path` atomically.
+Status writeFileAtomically(const std::string &path, std::string_view text);
+
+/// Writes all of `bytes` at the descriptor's position, resuming after partial
+/// writes and interrupts. `path` and `kind` are for the error.
+Status writeFully(int descriptor, std::span<const std::byte> bytes, const std::string &path,
+                  const std::string &kind);
+
+/// Flushes a file's or a folder's entry to the device.
+Status syncDescriptor(int descriptor, const std::string &path, const std::string &kind);
+Status syncFolder(const std::string &path, const std::string &kind = "file.write_failed");
+
+/// Creates the folder and its parents; succeeds if it is there.
+Status createFolders(const std::string &path);
+
+/// Names in a folder, sorted; `file.read_failed` if it can't be read.
+StatusOr<std::vector<std::string>> listFolder(const std::string &path);
+
+/// CRC-32C (Castagnoli, as in iSCSI: crc32c("123456789") = 0xE3069283).
+/// `seed` is the value of the bytes before, so that a file can be summed in
+/// pieces; 0 at the start.
+uint32_t crc32c(std::span<const std::byte> bytes, uint32_t seed = 0);
+
+} // namespace cleave::rt

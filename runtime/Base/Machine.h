@@ -1,0 +1,26 @@
+// What this machine offers a process: cores it may use and memory. For sizing
+// thread pools and the `local:N` cluster description; nothing here is cached.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace cleave::rt {
+
+struct MachineInfo {
+  std::string hostName;
+  /// Model name as the system gives it; empty if unknown.
+  std::string processor;
+  /// Cores in this process's affinity mask, cut by the cgroup's quota (rounded
+  /// up); at least 1.
+  unsigned usableCores = 1;
+  /// Physical memory, cut by the cgroup's limit, in bytes; 0 if unknown.
+  uint64_t memoryBytes = 0;
+};
+
+MachineInfo probeMachine();
+
+/// Largest resident size this process has had, in bytes.
+uint64_t peakResidentBytes();
+
+} // namespace cleave::rt

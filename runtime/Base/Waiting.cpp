@@ -1,0 +1,64 @@
+// Spinning, sleeping, meeting.
+#include "runtime/Base/Waiting.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace cleave::rt {
+
+static void pauseBriefly() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+uint32_t waitForChange(const std::atomic<uint32_t> &word, uint32_t old,
+                       std::chrono::nanoseconds spin) {
+  uint32_t now = word.load(std::memory_order_acquire);
+  if (now != old)
+    return now;
+  if (spin.count() > 0) {
+    const auto deadline = std::chrono::steady_clock::now() + spin;
+    do {
+      // The clock costs as much as several pauses, so it is read now and then.
+      for (int i = 0; i < 8; ++i) {
+        pauseBriefly();
+        now = word.load(std::memory_order_acquire);
+        if (now != old)
+          return now;
+      }
+    } while (std::chrono::steady_clock::now() < deadline);
+  }
+  while ((now = word.load(std::memory_order_acquire)) == old)
+    word.wait(old, std::memory_order_acquire);
+  return now;
+}
+
+bool Barrier::arriveAndWait() {
+  const uint32_t before = generation.load(std::memory_order_acquire);
+  if (before & brokenBit)
+    return false;
+  if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < parties)
+    return !(waitForChange(generation, before, spin) & brokenBit);
+  // The last one in opens the next meeting before it lets the others go.
+  arrived.store(0, std::memory_order_relaxed);
+  uint32_t expected = before;
+  while (!generation.compare_exchange_weak(expected,
+                                           ((expected + 1) & ~brokenBit) | (expected & brokenBit),
+                                           std::memory_order_acq_rel)) {
+  }
+  generation.notify_all();
+  return !(expected & brokenBit);
+}
+
+void Barrier::breakUp() {
+  generation.fetch_or(brokenBit, std::memory_order_acq_rel);
+  generation.notify_all();
+}
+
+bool Barrier::broken() const { return generation.load(std::memory_order_acquire) & brokenBit; }
+
+} // namespace cleave::rt

@@ -1,0 +1,315 @@
+// Tiles of matrix products through oneDNN's matmul primitive.
+#include "runtime/Device/CPU/Matmul.h"
+
+#include "runtime/Device/CPU/MatmulTiles.h"
+#include "runtime/Device/CPU/Tasks.h"
+
+#include <dnnl.hpp>
+#include <fmt/format.h>
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+namespace cleave::rt {
+namespace {
+
+using SetOpenMpThreads = void (*)(int);
+
+/// libdnnl brings some OpenMP runtime with it; which one is not ours to choose,
+/// so its entry is looked up instead of linked. Null: built without OpenMP.
+SetOpenMpThreads findOpenMp() {
+  return reinterpret_cast<SetOpenMpThreads>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+}
+
+/// The strides of a matrix of one tile, made valid for oneDNN where a size is 1
+/// and the given stride says nothing.
+MatrixStrides normalised(MatrixStrides strides, int64_t rows, int64_t columns) {
+  if (rows == 1 && columns == 1)
+    return {1, 1};
+  if (columns == 1)
+    return {strides.row, 1};
+  if (rows == 1)
+    return strides.column == 1 ? MatrixStrides{columns, 1} : MatrixStrides{1, strides.column};
+  return strides;
+}
+
+bool usable(MatrixStrides strides, int64_t rows, int64_t columns) {
+  if (rows < 1 || columns < 1 || (rows == 1 && columns == 1))
+    return true;
+  if (rows == 1 || columns == 1) // a vector of any positive stride
+    return (rows > 1 ? strides.row : strides.column) >= 1;
+  return (strides.column == 1 && strides.row >= columns) ||
+         (strides.row == 1 && strides.column >= rows);
+}
+
+/// oneDNN is fast where rows of the result are contiguous; else the transpose of
+/// the product is computed, cᵀ = bᵀ · aᵀ.
+bool needsTranspose(const MatmulProblem &problem) { return problem.n > 1 && problem.c.column != 1; }
+
+MatmulProblem transposed(const MatmulProblem &problem) {
+  auto flip = [](MatrixStrides strides) { return MatrixStrides{strides.column, strides.row}; };
+  MatmulProblem result = problem;
+  std::swap(result.m, result.n);
+  result.a = flip(problem.b);
+  result.b = flip(problem.a);
+  result.c = flip(problem.c);
+  for (MatmulBatch &batch : result.batch)
+    std::swap(batch.strideA, batch.strideB);
+  return result;
+}
+
+/// What distinguishes one compiled tile from another.
+struct TileKey {
+  int64_t m, n, k;
+  MatrixStrides a, b, c;
+  bool accumulate;
+  auto tied() const {
+    return std::tie(m, n, k, a.row, a.column, b.row, b.column, c.row, c.column, accumulate);
+  }
+  bool operator<(const TileKey &other) const { return tied() < other.tied(); }
+};
+
+struct Tile {
+  dnnl::matmul primitive;
+  dnnl::memory::desc a, b, c, scratch;
+};
+
+/// 64-byte aligned, grown as needed before anything runs.
+class Scratch {
+public:
+  Scratch() = default;
+  Scratch(Scratch &&other) noexcept
+      : data(std::exchange(other.data, nullptr)), bytes(other.bytes) {}
+  ~Scratch() { std::free(data); }
+  bool grow(size_t needed) {
+    if (needed <= bytes)
+      return true;
+    std::free(data);
+    bytes = (needed + 63) / 64 * 64;
+    data = std::aligned_alloc(64, bytes);
+    if (!data)
+      bytes = 0;
+    return data != nullptr;
+  }
+  void *get() const { return data; }
+  size_t size() const { return bytes; }
+
+private:
+  void *data = nullptr;
+  size_t bytes = 0;
+};
+
+} // namespace
+
+class MatmulPlan {
+public:
+  MatmulProblem asked;
+  /// What is computed: `asked` or, with `flipped`, its transpose.
+  MatmulProblem problem;
+  bool flipped = false;
+  TileGrid grid;
+  int64_t matrices = 1;
+  /// By [edge row][edge column]: inner tiles, those of the last row of tiles, of
+  /// the last column, and the corner.
+  std::array<std::array<const Tile *, 2>, 2> tiles = {};
+};
+
+struct MatmulEngine::State {
+  explicit State(ThreadPool &pool)
+      : pool(pool), setOpenMpThreads(findOpenMp()), engine(dnnl::engine::kind::cpu, 0),
+        scratch(pool.size()) {
+    for (unsigned i = 0; i < pool.size(); ++i)
+      streams.emplace_back(engine);
+  }
+
+  void useOneThread() const {
+    if (setOpenMpThreads)
+      setOpenMpThreads(1);
+  }
+
+  StatusOr<const Tile *> tileFor(const TileKey &key);
+  void runTask(const MatmulPlan &plan, int64_t task, unsigned worker, const float *a,
+               const float *b, float *c) const;
+
+  ThreadPool &pool;
+  SetOpenMpThreads setOpenMpThreads;
+  dnnl::engine engine;
+  std::vector<dnnl::stream> streams;
+  std::vector<Scratch> scratch;
+  std::map<TileKey, std::unique_ptr<Tile>> tiles;
+  std::vector<std::unique_ptr<MatmulPlan>> plans;
+};
+
+MatmulEngine::MatmulEngine(ThreadPool &pool) : state(std::make_unique<State>(pool)) {}
+MatmulEngine::~MatmulEngine() = default;
+
+StatusOr<const Tile *> MatmulEngine::State::tileFor(const TileKey &key) {
+  if (auto found = tiles.find(key); found != tiles.end())
+    return found->second.get();
+  using dnnl::memory;
+  auto describe = [](int64_t rows, int64_t columns, MatrixStrides strides) {
+    strides = normalised(strides, rows, columns);
+    return memory::desc({rows, columns}, memory::data_type::f32,
+                        memory::dims{strides.row, strides.column});
+  };
+  auto tile = std::make_unique<Tile>();
+  try {
+    useOneThread();
+    tile->a = describe(key.m, key.k, key.a);
+    tile->b = describe(key.k, key.n, key.b);
+    tile->c = describe(key.m, key.n, key.c);
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (key.accumulate) {
+      dnnl::post_ops sum;
+      sum.append_sum(1.0f);
+      attributes.set_post_ops(sum);
+    }
+    dnnl::matmul::primitive_desc primitive({tile->a, tile->b, tile->c}, attributes, engine);
+    tile->scratch = primitive.scratchpad_desc();
+    tile->primitive = dnnl::matmul(primitive);
+  } catch (const dnnl::error &error) {
+    return missingError("device.matmul_refused",
+                        fmt::format("oneDNN refuses a product of {} × {} × {}: {}", key.m, key.n,
+                                    key.k, error.what()));
+  }
+  for (Scratch &piece : scratch)
+    if (!piece.grow(tile->scratch.get_size()))
+      return runError("device.out_of_memory",
+                      fmt::format("no {} bytes of scratch memory for a product of {} × {} × {}",
+                                  tile->scratch.get_size(), key.m, key.n, key.k));
+  return tiles.emplace(key, std::move(tile)).first->second.get();
+}
+
+StatusOr<const MatmulPlan *> MatmulEngine::prepare(const MatmulProblem &asked) {
+  for (const auto &known : state->plans)
+    if (known->asked == asked)
+      return known.get();
+  const bool flipped = needsTranspose(asked);
+  const MatmulProblem problem = flipped ? transposed(asked) : asked;
+  const auto [m, n, k] = std::tuple(problem.m, problem.n, problem.k);
+  if (!usable(problem.a, m, k) || !usable(problem.b, k, n) || !usable(problem.c, m, n))
+    return userError("device.matmul_refused",
+                     fmt::format("a product of {} × {} × {} has strides a ({}, {}), b ({}, {}), "
+                                 "c ({}, {})",
+                                 m, n, k, problem.a.row, problem.a.column, problem.b.row,
+                                 problem.b.column, problem.c.row, problem.c.column))
+        .withRule("one stride of a matrix is 1, the other at least the size of that direction");
+  auto plan = std::make_unique<MatmulPlan>();
+  plan->asked = asked;
+  plan->problem = problem;
+  plan->flipped = flipped;
+  for (const MatmulBatch &batch : problem.batch)
+    plan->matrices *= batch.count;
+  if (m > 0 && n > 0 && k > 0 && plan->matrices > 0) {
+    plan->grid = chooseTiles(m, n, k);
+    const int64_t lastM = m - (plan->grid.tilesM - 1) * plan->grid.tileM;
+    const int64_t lastN = n - (plan->grid.tilesN - 1) * plan->grid.tileN;
+    for (int row = 0; row < 2; ++row)
+      for (int column = 0; column < 2; ++column) {
+        const TileKey key{row ? lastM : plan->grid.tileM,
+                          column ? lastN : plan->grid.tileN,
+                          k,
+                          problem.a,
+                          problem.b,
+                          problem.c,
+                          problem.accumulate};
+        CLEAVE_RT_ASSIGN_OR_RETURN(plan->tiles[row][column], state->tileFor(key));
+      }
+  }
+  state->plans.push_back(std::move(plan));
+  return state->plans.back().get();
+}
+
+void MatmulEngine::State::runTask(const MatmulPlan &plan, int64_t task, unsigned worker,
+                                  const float *a, const float *b, float *c) const {
+  const MatmulProblem &problem = plan.problem;
+  const TileGrid &grid = plan.grid;
+  const int64_t column = task % grid.tilesN, row = task / grid.tilesN % grid.tilesM;
+  const int64_t first = task / (grid.tilesN * grid.tilesM) * grid.group;
+  const int64_t last = std::min(first + grid.group, plan.matrices);
+  const Tile &tile = *plan.tiles[row == grid.tilesM - 1][column == grid.tilesN - 1];
+  a += row * grid.tileM * problem.a.row;
+  b += column * grid.tileN * problem.b.column;
+  c += row * grid.tileM * problem.c.row + column * grid.tileN * problem.c.column;
+
+  useOneThread();
+  dnnl::memory memoryA(tile.a, engine, nullptr), memoryB(tile.b, engine, nullptr),
+      memoryC(tile.c, engine, nullptr);
+  dnnl::memory memoryScratch(tile.scratch, engine, scratch[worker].get());
+  const std::unordered_map<int, dnnl::memory> arguments = {{DNNL_ARG_SRC, memoryA},
+                                                           {DNNL_ARG_WEIGHTS, memoryB},
+                                                           {DNNL_ARG_DST, memoryC},
+                                                           {DNNL_ARG_SCRATCHPAD, memoryScratch}};
+  for (int64_t index = first; index < last; ++index) {
+    int64_t rest = index, offsetA = 0, offsetB = 0, offsetC = 0;
+    for (size_t d = problem.batch.size(); d-- > 0;) {
+      const MatmulBatch &batch = problem.batch[d];
+      const int64_t at = rest % batch.count;
+      rest /= batch.count;
+      offsetA += at * batch.strideA;
+      offsetB += at * batch.strideB;
+      offsetC += at * batch.strideC;
+    }
+    // oneDNN takes all operands as mutable; it writes only to the result.
+    memoryA.set_data_handle(const_cast<float *>(a + offsetA));
+    memoryB.set_data_handle(const_cast<float *>(b + offsetB));
+    memoryC.set_data_handle(c + offsetC);
+    tile.primitive.execute(streams[worker], arguments);
+  }
+}
+
+namespace {
+
+/// The empty sum of k = 0.
+void writeZeros(const MatmulPlan &plan, float *c) {
+  const MatmulProblem &problem = plan.problem;
+  for (int64_t index = 0; index < plan.matrices; ++index) {
+    int64_t rest = index, offset = 0;
+    for (size_t d = problem.batch.size(); d-- > 0;) {
+      offset += rest % problem.batch[d].count * problem.batch[d].strideC;
+      rest /= problem.batch[d].count;
+    }
+    for (int64_t i = 0; i < problem.m; ++i)
+      for (int64_t j = 0; j < problem.n; ++j)
+        c[offset + i * problem.c.row + j * problem.c.column] = 0;
+  }
+}
+
+} // namespace
+
+Status MatmulEngine::run(const MatmulPlan &plan, const float *a, const float *b, float *c) {
+  const MatmulProblem &problem = plan.problem;
+  if (problem.m <= 0 || problem.n <= 0 || plan.matrices <= 0)
+    return {};
+  if (problem.k <= 0) {
+    if (!problem.accumulate)
+      writeZeros(plan, c);
+    return {};
+  }
+  if (plan.flipped)
+    std::swap(a, b);
+  const int64_t groups = (plan.matrices + plan.grid.group - 1) / plan.grid.group;
+  return runTasks(
+      state->pool, groups * plan.grid.tilesM * plan.grid.tilesN,
+      [&](int64_t task, unsigned worker) { state->runTask(plan, task, worker, a, b, c); });
+}
+
+int64_t MatmulEngine::scratchBytes() const {
+  int64_t total = 0;
+  for (const Scratch &piece : state->scratch)
+    total += static_cast<int64_t>(piece.size());
+  return total;
+}
+
+size_t MatmulEngine::primitiveCount() const { return state->tiles.size(); }
+
+} // namespace cleave::rt

@@ -1,0 +1,81 @@
+// Matrix products of f32 on the CPU: oneDNN, called single-threaded on tiles by
+// the rank's own pool.
+//
+// Why not oneDNN's own threads: Debian's library carries libgomp, and a second
+// pool beside ours would spin against it. Every call therefore runs with OpenMP
+// told (for the calling thread only) to use one thread, so that no other thread
+// is ever started. Why our own tiles: they depend on the sizes alone and never
+// cut k, so a product is bitwise the same for any number of workers; and small
+// products stay whole, since splitting costs more than it wins.
+//
+// Compiled primitives are kept by one `MatmulEngine`, that is by one executor;
+// scratch memory is ours, one piece a worker, and counted.
+#pragma once
+
+#include "runtime/Base/Status.h"
+#include "runtime/Base/ThreadPool.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace cleave::rt {
+
+/// Distances between neighbouring rows and columns, in elements. One must be 1
+/// where the matrix is larger than 1 in that direction, and the other at least
+/// the size of the contiguous direction.
+struct MatrixStrides {
+  int64_t row = 1;
+  int64_t column = 1;
+  bool operator==(const MatrixStrides &) const = default;
+};
+
+/// One dimension of a batch of products and the distances between neighbours.
+struct MatmulBatch {
+  int64_t count = 1;
+  int64_t strideA = 0;
+  int64_t strideB = 0;
+  int64_t strideC = 0;
+  bool operator==(const MatmulBatch &) const = default;
+};
+
+/// c[m × n] (+)= a[m × k] · b[k × n] for each index of the batch.
+struct MatmulProblem {
+  int64_t m = 1, n = 1, k = 1;
+  MatrixStrides a, b, c;
+  std::vector<MatmulBatch> batch;
+  bool accumulate = false;
+  bool operator==(const MatmulProblem &) const = default;
+};
+
+/// A product prepared for one MatmulEngine, which owns it.
+class MatmulPlan;
+
+class MatmulEngine {
+public:
+  /// `pool` must outlive the engine and be used by the thread that calls `run`.
+  explicit MatmulEngine(ThreadPool &pool);
+  MatmulEngine(const MatmulEngine &) = delete;
+  MatmulEngine &operator=(const MatmulEngine &) = delete;
+  ~MatmulEngine();
+
+  /// Compiles what the product needs, or finds it from before. The plan lives as
+  /// long as the engine. `device.matmul_refused` if the strides are not as stated
+  /// or oneDNN refuses (naming sizes and its reason).
+  StatusOr<const MatmulPlan *> prepare(const MatmulProblem &problem);
+
+  /// c must not overlap a or b. With k = 0 the sum is empty: zero, or unchanged
+  /// with `accumulate`.
+  Status run(const MatmulPlan &plan, const float *a, const float *b, float *c);
+
+  /// Bytes of scratch memory of all workers.
+  int64_t scratchBytes() const;
+  /// Number of different tile primitives compiled.
+  size_t primitiveCount() const;
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+};
+
+} // namespace cleave::rt

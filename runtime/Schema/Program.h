@@ -1,0 +1,336 @@
+// The program image: everything the runtime needs to run a compiled model, and
+// nothing else. The compiler fills a `Program`, writes it as JSON text, and that
+// text is linked into the training binary beside the kernels it names; the
+// runtime reads it back and checks every index, offset and size before anything
+// runs. `--emit=image` prints it. This is the only bridge between compiler and
+// runtime: plain structs, no LLVM, no device, no behaviour.
+//
+// One program serves all ranks. Ranks differ only in what they read at run time:
+// their coordinates (constants of kind `BlockStart`), their blocks of parameters
+// (`StateEntry::sharding`) and their sequences (`BatchLayout`).
+//
+// Memory is a few *segments*; every buffer is a `Region` (segment, byte offset,
+// byte size). Segments start at addresses that are multiples of 64 and are zero
+// when the process starts; what a command leaves there stays until overwritten.
+//
+// A training step runs the entries
+//     begin, count × M, prepare, microbatch × M, update
+// where M = `BatchLayout::microBatches`; before the i-th count and the i-th
+// microbatch the runtime fills tokens, targets and positions with micro-batch i,
+// and before `begin` the scalars of the step. Evaluation runs, for each
+// micro-batch, begin, count, prepare, evaluate, after which the loss scalar holds
+// the mean over the valid targets counted on all ranks.
+#pragma once
+
+#include "runtime/Base/Json.h"
+#include "runtime/Base/Status.h"
+#include "runtime/Schema/Layout.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace cleave::rt {
+
+enum class DataType { F32, BF16, I32, I64 };
+
+/// Bytes of one element.
+int64_t elementBytes(DataType type);
+/// "f32", "bf16", "i32", "i64".
+const char *nameOf(DataType type);
+
+/// `bytes` bytes at `offset` in a segment. JSON: [segment, offset, bytes].
+struct Region {
+  int32_t segment = 0;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+/// Memory of one rank, allocated once.
+struct Segment {
+  std::string name;
+  int64_t bytes = 0;
+};
+
+/// Which sequences a rank reads. A step takes `globalBatch` = D·M·b consecutive
+/// sequences, D = product of `dataAxes`, b = `microBatch`, M = `microBatches`;
+/// micro-batch m of the ranks with index r over `dataAxes` holds sequences
+/// (r·M + m)·b … + b − 1 of them. With `sequenceAxes` each rank holds only its
+/// block of positions of these sequences (padded with token 0, target −100 and
+/// the positions that would follow).
+struct BatchLayout {
+  int64_t globalBatch = 1;
+  int64_t microBatch = 1;
+  int64_t microBatches = 1;
+  int64_t sequence = 1;
+  int64_t vocabulary = 1;
+  AxisList dataAxes;
+  AxisList sequenceAxes;
+};
+
+/// A target with this value does not count.
+inline constexpr int32_t ignoredTarget = -100;
+
+enum class Slot { Value, Gradient, Moment1, Moment2 };
+inline constexpr size_t slotCount = 4;
+const char *nameOf(Slot slot);
+
+/// How a parameter starts when no weights are given: normal numbers of this mean
+/// and deviation (std = 0: all equal to mean).
+struct Initial {
+  double mean = 0;
+  double std = 0;
+};
+
+/// One parameter. `shape` is its global shape as the program sees it, `fileShape`
+/// as files hold it: the same elements in the same row-major order. All slots
+/// that exist are f32, cut alike, and hold the padded block row-major.
+struct StateEntry {
+  std::string name; // Hugging Face
+  /// Other names under which a file may hold the same tensor (tied weights).
+  std::vector<std::string> aliases;
+  std::vector<int64_t> fileShape;
+  std::vector<int64_t> shape;
+  Sharding sharding;
+  bool decay = false;
+  Initial initial;
+  std::array<std::optional<Region>, slotCount> slots;
+
+  const std::optional<Region> &slot(Slot which) const { return slots[static_cast<size_t>(which)]; }
+  std::optional<Region> &slot(Slot which) { return slots[static_cast<size_t>(which)]; }
+};
+
+/// Where the runtime exchanges values with the program. tokens, targets and
+/// positions are i32 [microBatch, local sequence]; the others are f32 scalars.
+/// The runtime writes learningRate, correction1 = 1 − beta1^t and correction2 =
+/// 1 − beta2^t (t from 1) before `begin`, and reads, after `update`, loss (mean
+/// over the valid targets of the global batch, the same on all ranks),
+/// objective (if it differs from the loss), gradientNorm (before clipping), and
+/// after `prepare` validCount (over all ranks). A null region is left alone.
+struct Exchange {
+  Region tokens;
+  Region targets;
+  std::optional<Region> positions;
+  std::optional<Region> learningRate;
+  std::optional<Region> correction1;
+  std::optional<Region> correction2;
+  Region loss;
+  std::optional<Region> objective;
+  std::optional<Region> gradientNorm;
+  std::optional<Region> validCount;
+};
+
+/// Contents written once, before anything runs.
+struct Constant {
+  std::string name;
+  Region region;
+  DataType type = DataType::F32;
+
+  /// As they stand; f32 and bf16 from the doubles (rounded to nearest even).
+  struct Numbers {
+    std::vector<double> values;
+  };
+  /// The bytes of the region, base64 (RFC 4648, with padding) in JSON.
+  struct Bytes {
+    std::string bytes;
+  };
+  /// start, start + step, …: as many as the region holds.
+  struct Iota {
+    double start = 0;
+    double step = 1;
+  };
+  /// One element: scale · (the rank's index over `axes`), for instance the first
+  /// row of a vocabulary block (scale = rows of a block).
+  struct BlockStart {
+    AxisList axes;
+    int64_t scale = 1;
+  };
+  std::variant<Numbers, Bytes, Iota, BlockStart> contents;
+};
+
+/// Runs `symbol(args, begin, end)` over [0, extent) in pieces of exactly `grain`
+/// (the last one shorter), in any order and on any thread; the pieces, and so the
+/// results, do not depend on the number of threads.
+struct KernelCommand {
+  std::string symbol;
+  std::vector<Region> args;
+  int64_t extent = 1;
+  int64_t grain = 1;
+};
+
+/// A matrix of f32 inside a region; strides in elements. One of the two strides
+/// must be 1 wherever the matrix is larger than 1 in that direction.
+struct MatrixOperand {
+  Region region;
+  int64_t rowStride = 1;
+  int64_t columnStride = 1;
+};
+
+/// Number of matrices along one batch dimension and the distance between
+/// neighbours, in elements (0 in a or b: the same matrix for all).
+struct MatrixBatch {
+  int64_t count = 1;
+  int64_t strideA = 0;
+  int64_t strideB = 0;
+  int64_t strideC = 0;
+};
+
+/// c[m × n] = a[m × k] · b[k × n], or += with `accumulate`, for every index of
+/// the batch dimensions. c must not overlap a or b.
+struct MatmulCommand {
+  MatrixOperand a, b, c;
+  int64_t m = 1, n = 1, k = 1;
+  std::vector<MatrixBatch> batch;
+  bool accumulate = false;
+};
+
+struct ZeroCommand {
+  Region region;
+};
+
+/// Sizes equal, no overlap.
+struct CopyCommand {
+  Region source;
+  Region target;
+};
+
+enum class ReductionKind { Sum, Max };
+
+/// Element-wise over the group, the result on every member. `target` may be
+/// `source` itself, else they don't overlap.
+struct AllReduceCommand {
+  int32_t group = 0;
+  ReductionKind kind = ReductionKind::Sum;
+  DataType type = DataType::F32;
+  Region source;
+  Region target;
+};
+
+/// One dimension of a tensor cut over a group of k ranks: the whole has
+/// [outer, full, inner] elements, a block [outer, ceil(full / k), inner].
+/// All sizes in elements.
+struct CutDimension {
+  int64_t outer = 1;
+  int64_t full = 1;
+  int64_t inner = 1;
+};
+
+/// source: the rank's block; target: the whole, without padding.
+struct AllGatherCommand {
+  int32_t group = 0;
+  DataType type = DataType::F32;
+  CutDimension cut;
+  Region source;
+  Region target;
+};
+
+/// source: the whole on every rank; target: the rank's block of the sum (or
+/// maximum), padding zero.
+struct ReduceScatterCommand {
+  int32_t group = 0;
+  ReductionKind kind = ReductionKind::Sum;
+  DataType type = DataType::F32;
+  CutDimension cut;
+  Region source;
+  Region target;
+};
+
+/// The rank's own block of a whole that it holds; padding zero. No communication.
+struct SliceCommand {
+  int32_t group = 0;
+  DataType type = DataType::F32;
+  CutDimension cut;
+  Region source;
+  Region target;
+};
+
+/// Moves a cut from one dimension to another. The whole is [outer, first, middle,
+/// second, inner]. With `splitFirst` the source is whole along `first` and the
+/// rank's block along `second`, the target the other way round; without, the
+/// reverse. Padding of the target is zero.
+struct AllToAllCommand {
+  int32_t group = 0;
+  DataType type = DataType::F32;
+  int64_t outer = 1, first = 1, middle = 1, second = 1, inner = 1;
+  bool splitFirst = true;
+  Region source;
+  Region target;
+};
+
+/// One command with what reports need. Bytes and operations are of one rank.
+struct Command {
+  std::variant<KernelCommand, MatmulCommand, ZeroCommand, CopyCommand, AllReduceCommand,
+               AllGatherCommand, ReduceScatterCommand, SliceCommand, AllToAllCommand>
+      what;
+  /// Path of the operators it came from, with the layer: "layers.3/mlp.gate".
+  std::string label;
+  double bytes = 0;
+  double flops = 0;
+};
+
+/// "kernel", "matmul", "all_reduce", …: as in the image.
+const char *nameOf(const Command &command);
+
+enum class EntryKind { Begin, Count, Prepare, MicroBatch, Update, Evaluate };
+inline constexpr size_t entryCount = 6;
+/// "begin", "count", "prepare", "microbatch", "update", "evaluate".
+const char *nameOf(EntryKind kind);
+
+/// What the compiler expected, for reports. Absent = not predicted.
+struct Prediction {
+  /// Peak resident memory of one rank.
+  std::optional<int64_t> bytesPerRank;
+  std::optional<double> stepSeconds;
+};
+
+struct Program {
+  /// Raised when an older runtime would misread the image.
+  static constexpr int64_t currentVersion = 1;
+
+  std::string modelName;
+  /// Instruction set the kernels need: x86-64, x86-64-v2, x86-64-v3, x86-64-v4.
+  std::string profile = "x86-64";
+  Mesh mesh;
+  BatchLayout batch;
+  std::vector<Segment> segments;
+  std::vector<StateEntry> state;
+  Exchange exchange;
+  std::vector<Constant> constants;
+  /// Communicator groups, each a list of axes; a group of one rank is allowed.
+  std::vector<AxisList> groups;
+  std::array<std::vector<Command>, entryCount> entries;
+  Prediction prediction;
+  /// The model's config.json, byte for byte, for export.
+  std::string configText;
+  /// The recipe with all defaults filled in, read by runtime/Train.
+  JsonValue recipe = JsonValue::object();
+  /// A short account of the plan for the log's first line; any JSON.
+  JsonValue plan;
+
+  std::vector<Command> &entry(EntryKind kind) { return entries[static_cast<size_t>(kind)]; }
+  const std::vector<Command> &entry(EntryKind kind) const {
+    return entries[static_cast<size_t>(kind)];
+  }
+  /// Local positions of a sequence: `sequence` cut by `sequenceAxes`.
+  int64_t localSequence() const;
+};
+
+/// The image as JSON text, one command a line, the same bytes for equal programs.
+std::string toImageText(const Program &program);
+
+/// Reads and validates an image. Kinds: those of the JSON reader, of
+/// ObjectReader with prefix `image`, and those of `validate`.
+StatusOr<Program> programFromImage(std::string_view text, const std::string &file = "<image>");
+
+/// Checks everything a run relies on: indices, offsets, sizes and alignment of
+/// regions, shapes against regions, overlap rules, batch arithmetic. Errors:
+/// `image.segment`, `image.region`, `image.mesh`, `image.batch`, `image.state`,
+/// `image.exchange`, `image.constant`, `image.group`, `image.command`. The
+/// message names the entry and the command's index and label. The compiler calls
+/// it too, where a failure is a mistake of ours.
+Status validate(const Program &program);
+
+} // namespace cleave::rt

@@ -1,0 +1,415 @@
+// JSON text → Program. Shapes of the JSON are checked here (kinds `image.*` of
+// ObjectReader); what the numbers mean together is checked by `validate`.
+#include "runtime/Base/ObjectReader.h"
+#include "runtime/Schema/Base64.h"
+#include "runtime/Schema/Program.h"
+
+#include <fmt/format.h>
+
+namespace cleave::rt {
+namespace {
+
+constexpr const char *prefix = "image";
+constexpr int64_t maxInt32 = std::numeric_limits<int32_t>::max();
+
+int64_t needInteger(ObjectReader &in, const std::string &key, IntegerRange range = {.min = 0}) {
+  in.require(key);
+  return in.integer(key, range).value_or(0);
+}
+
+std::string needString(ObjectReader &in, const std::string &key) {
+  in.require(key);
+  return in.string(key).value_or("");
+}
+
+Error malformed(ObjectReader &in, const std::string &key, const char *rule) {
+  return userError("image.wrong_type",
+                   fmt::format("\"{}\" of the program image is malformed", in.pathOf(key)))
+      .at(in.whereOf(key))
+      .withRule(rule);
+}
+
+/// The integers of a list, all within `range`; an error of `in` otherwise.
+std::optional<std::vector<int64_t>> integers(const JsonValue &value, IntegerRange range) {
+  if (!value.isArray())
+    return std::nullopt;
+  std::vector<int64_t> result;
+  for (const JsonValue &element : value.elements()) {
+    if (!element.isInteger() || element.integer() < range.min || element.integer() > range.max)
+      return std::nullopt;
+    result.push_back(element.integer());
+  }
+  return result;
+}
+
+std::vector<int64_t> shape(ObjectReader &in, const std::string &key) {
+  in.require(key);
+  const JsonValue *value = in.raw(key);
+  if (!value)
+    return {};
+  auto result = integers(*value, {.min = 1});
+  if (!result)
+    in.absorb(malformed(in, key, "a shape is a list of positive integers"));
+  return result.value_or(std::vector<int64_t>{});
+}
+
+AxisList axes(ObjectReader &in, const std::string &key, const JsonValue *value) {
+  if (!value)
+    return {};
+  auto result = integers(*value, {.min = 0, .max = maxInt32});
+  if (!result) {
+    in.absorb(malformed(in, key, "axes are a list of indices into the mesh"));
+    return {};
+  }
+  return AxisList(result->begin(), result->end());
+}
+
+std::optional<Region> regionOf(const JsonValue &value) {
+  auto numbers = integers(value, {.min = 0});
+  if (!numbers || numbers->size() != 3 || (*numbers)[0] > maxInt32)
+    return std::nullopt;
+  return Region{static_cast<int32_t>((*numbers)[0]), (*numbers)[1], (*numbers)[2]};
+}
+
+std::optional<Region> region(ObjectReader &in, const std::string &key) {
+  const JsonValue *value = in.raw(key);
+  if (!value)
+    return std::nullopt;
+  auto result = regionOf(*value);
+  if (!result)
+    in.absorb(malformed(in, key, "a region is [segment, offset, bytes], none negative"));
+  return result;
+}
+
+Region needRegion(ObjectReader &in, const std::string &key) {
+  in.require(key);
+  return region(in, key).value_or(Region{});
+}
+
+DataType dataType(ObjectReader &in) {
+  in.require("type");
+  const std::string name = in.oneOf("type", {"f32", "bf16", "i32", "i64"}).value_or("f32");
+  for (DataType type : {DataType::BF16, DataType::I32, DataType::I64})
+    if (name == nameOf(type))
+      return type;
+  return DataType::F32;
+}
+
+ReductionKind reduction(ObjectReader &in) {
+  in.require("reduction");
+  return in.oneOf("reduction", {"sum", "max"}).value_or("sum") == "max" ? ReductionKind::Max
+                                                                        : ReductionKind::Sum;
+}
+
+/// Calls `Status read(reader)` for each object of the list `key`.
+template <typename Read> void eachObject(ObjectReader &in, const std::string &key, Read read) {
+  in.require(key);
+  const JsonValue::Array *list = in.list(key);
+  if (!list)
+    return;
+  for (size_t i = 0; i < list->size(); ++i) {
+    ObjectReader element((*list)[i], in.fileName(), prefix, fmt::format("{}[{}]", key, i));
+    // What `read` itself refuses explains the rest better than unknown keys do.
+    const Status refused = read(element);
+    in.absorb(refused.ok() ? element.finish() : refused);
+  }
+}
+
+void readBatch(ObjectReader &in, BatchLayout &batch) {
+  in.require("batch");
+  auto from = in.object("batch");
+  if (!from)
+    return;
+  batch.globalBatch = needInteger(*from, "global_batch", {.min = 1});
+  batch.microBatch = needInteger(*from, "micro_batch", {.min = 1});
+  batch.microBatches = needInteger(*from, "micro_batches", {.min = 1});
+  batch.sequence = needInteger(*from, "sequence", {.min = 1});
+  batch.vocabulary = needInteger(*from, "vocabulary", {.min = 1});
+  batch.dataAxes = axes(*from, "data_axes", from->raw("data_axes"));
+  batch.sequenceAxes = axes(*from, "sequence_axes", from->raw("sequence_axes"));
+  in.absorb(from->finish());
+}
+
+StateEntry readState(ObjectReader &in) {
+  StateEntry entry;
+  entry.name = needString(in, "name");
+  if (const JsonValue::Array *aliases = in.list("aliases"))
+    for (const JsonValue &alias : *aliases) {
+      if (alias.isString())
+        entry.aliases.push_back(alias.string());
+      else
+        in.absorb(malformed(in, "aliases", "aliases are a list of tensor names"));
+    }
+  entry.fileShape = shape(in, "file_shape");
+  entry.shape = shape(in, "shape");
+  in.require("axes");
+  if (const JsonValue::Array *list = in.list("axes"))
+    for (const JsonValue &cut : *list)
+      entry.sharding.axes.push_back(axes(in, "axes", &cut));
+  in.require("decay");
+  entry.decay = in.boolean("decay").value_or(false);
+  if (auto init = in.object("init")) {
+    entry.initial.mean = init->number("mean").value_or(0);
+    entry.initial.std = init->number("std", {.min = 0}).value_or(0);
+    in.absorb(init->finish());
+  }
+  for (size_t i = 0; i < slotCount; ++i)
+    entry.slots[i] = region(in, nameOf(static_cast<Slot>(i)));
+  return entry;
+}
+
+void readExchange(ObjectReader &in, Exchange &exchange) {
+  in.require("exchange");
+  auto from = in.object("exchange");
+  if (!from)
+    return;
+  exchange.tokens = needRegion(*from, "tokens");
+  exchange.targets = needRegion(*from, "targets");
+  exchange.positions = region(*from, "positions");
+  exchange.learningRate = region(*from, "learning_rate");
+  exchange.correction1 = region(*from, "correction1");
+  exchange.correction2 = region(*from, "correction2");
+  exchange.loss = needRegion(*from, "loss");
+  exchange.objective = region(*from, "objective");
+  exchange.gradientNorm = region(*from, "gradient_norm");
+  exchange.validCount = region(*from, "valid_count");
+  in.absorb(from->finish());
+}
+
+Constant readConstant(ObjectReader &in) {
+  Constant constant;
+  constant.name = needString(in, "name");
+  constant.type = dataType(in);
+  constant.region = needRegion(in, "region");
+  int forms = 0;
+  if (const JsonValue::Array *list = in.list("values")) {
+    ++forms;
+    Constant::Numbers numbers;
+    for (const JsonValue &value : *list) {
+      if (value.isNumber())
+        numbers.values.push_back(value.number());
+      else
+        in.absorb(malformed(in, "values", "values are a list of finite numbers"));
+    }
+    constant.contents = std::move(numbers);
+  }
+  if (auto text = in.string("base64")) {
+    ++forms;
+    auto bytes = fromBase64(*text);
+    if (!bytes)
+      in.absorb(malformed(in, "base64", "bytes are base64 with padding (RFC 4648)"));
+    constant.contents = Constant::Bytes{bytes.value_or("")};
+  }
+  if (auto iota = in.object("iota")) {
+    ++forms;
+    constant.contents =
+        Constant::Iota{iota->number("start").value_or(0), iota->number("step").value_or(1)};
+    in.absorb(iota->finish());
+  }
+  if (auto start = in.object("block_start")) {
+    ++forms;
+    constant.contents = Constant::BlockStart{axes(*start, "axes", start->raw("axes")),
+                                             start->integer("scale", {}).value_or(1)};
+    in.absorb(start->finish());
+  }
+  if (forms != 1)
+    in.absorb(malformed(in, "name", "a constant has one of values, base64, iota, block_start"));
+  return constant;
+}
+
+MatrixOperand readOperand(ObjectReader &in, const std::string &key) {
+  MatrixOperand matrix;
+  in.require(key);
+  auto from = in.object(key);
+  if (!from)
+    return matrix;
+  matrix.region = needRegion(*from, "region");
+  matrix.rowStride = needInteger(*from, "row");
+  matrix.columnStride = needInteger(*from, "column");
+  in.absorb(from->finish());
+  return matrix;
+}
+
+KernelCommand readKernel(ObjectReader &in) {
+  KernelCommand kernel;
+  kernel.symbol = needString(in, "symbol");
+  in.require("args");
+  if (const JsonValue::Array *args = in.list("args"))
+    for (const JsonValue &arg : *args) {
+      auto region = regionOf(arg);
+      if (!region)
+        in.absorb(malformed(in, "args", "arguments are regions [segment, offset, bytes]"));
+      kernel.args.push_back(region.value_or(Region{}));
+    }
+  kernel.extent = needInteger(in, "extent");
+  kernel.grain = needInteger(in, "grain", {.min = 1});
+  return kernel;
+}
+
+MatmulCommand readMatmul(ObjectReader &in) {
+  MatmulCommand matmul;
+  matmul.a = readOperand(in, "a");
+  matmul.b = readOperand(in, "b");
+  matmul.c = readOperand(in, "c");
+  matmul.m = needInteger(in, "m");
+  matmul.n = needInteger(in, "n");
+  matmul.k = needInteger(in, "k");
+  if (const JsonValue::Array *list = in.list("batch"))
+    for (const JsonValue &dimension : *list) {
+      auto numbers = integers(dimension, {.min = 0});
+      if (!numbers || numbers->size() != 4) {
+        in.absorb(malformed(in, "batch", "a batch dimension is [count, stride a, b, c]"));
+        continue;
+      }
+      matmul.batch.push_back({(*numbers)[0], (*numbers)[1], (*numbers)[2], (*numbers)[3]});
+    }
+  matmul.accumulate = in.boolean("accumulate").value_or(false);
+  return matmul;
+}
+
+template <typename T> void readEnds(ObjectReader &in, T &command) {
+  command.source = needRegion(in, "source");
+  command.target = needRegion(in, "target");
+}
+
+template <typename T> void readGroupAndType(ObjectReader &in, T &command) {
+  command.group = static_cast<int32_t>(needInteger(in, "group", {.min = 0, .max = maxInt32}));
+  command.type = dataType(in);
+}
+
+template <typename T> T readCutCollective(ObjectReader &in) {
+  T command;
+  readGroupAndType(in, command);
+  command.cut.outer = needInteger(in, "outer");
+  command.cut.full = needInteger(in, "full");
+  command.cut.inner = needInteger(in, "inner");
+  readEnds(in, command);
+  if constexpr (requires { command.kind; })
+    command.kind = reduction(in);
+  return command;
+}
+
+AllReduceCommand readAllReduce(ObjectReader &in) {
+  AllReduceCommand command;
+  readGroupAndType(in, command);
+  command.kind = reduction(in);
+  readEnds(in, command);
+  return command;
+}
+
+AllToAllCommand readAllToAll(ObjectReader &in) {
+  AllToAllCommand command;
+  readGroupAndType(in, command);
+  command.outer = needInteger(in, "outer");
+  command.first = needInteger(in, "first");
+  command.middle = needInteger(in, "middle");
+  command.second = needInteger(in, "second");
+  command.inner = needInteger(in, "inner");
+  in.require("split_first");
+  command.splitFirst = in.boolean("split_first").value_or(true);
+  readEnds(in, command);
+  return command;
+}
+
+StatusOr<Command> readCommand(ObjectReader &in) {
+  Command command;
+  const std::string op = needString(in, "op");
+  command.label = in.string("label").value_or("");
+  command.bytes = in.number("bytes", {.min = 0}).value_or(0);
+  command.flops = in.number("flops", {.min = 0}).value_or(0);
+  if (op == "kernel") {
+    command.what = readKernel(in);
+  } else if (op == "matmul") {
+    command.what = readMatmul(in);
+  } else if (op == "zero") {
+    command.what = ZeroCommand{needRegion(in, "region")};
+  } else if (op == "copy") {
+    CopyCommand copy;
+    readEnds(in, copy);
+    command.what = copy;
+  } else if (op == "all_reduce") {
+    command.what = readAllReduce(in);
+  } else if (op == "all_gather") {
+    command.what = readCutCollective<AllGatherCommand>(in);
+  } else if (op == "reduce_scatter") {
+    command.what = readCutCollective<ReduceScatterCommand>(in);
+  } else if (op == "slice") {
+    command.what = readCutCollective<SliceCommand>(in);
+  } else if (op == "all_to_all") {
+    command.what = readAllToAll(in);
+  } else {
+    return userError("image.unknown_value", fmt::format("\"{}\" is no command", op))
+        .at(in.whereOf("op"))
+        .withRule("\"op\" is kernel, matmul, zero, copy, all_reduce, all_gather, reduce_scatter, "
+                  "slice or all_to_all");
+  }
+  return command;
+}
+
+void readGroups(ObjectReader &in, std::vector<AxisList> &groups) {
+  in.require("groups");
+  if (const JsonValue::Array *list = in.list("groups"))
+    for (const JsonValue &group : *list)
+      groups.push_back(axes(in, "groups", &group));
+}
+
+void readPrediction(ObjectReader &in, Prediction &prediction) {
+  if (auto from = in.object("prediction")) {
+    prediction.bytesPerRank = from->integer("bytes_per_rank", {.min = 0});
+    prediction.stepSeconds = from->number("step_seconds", {.min = 0});
+    in.absorb(from->finish());
+  }
+}
+
+} // namespace
+
+StatusOr<Program> programFromImage(std::string_view text, const std::string &file) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(const JsonValue root, parseJson(text, {.file = file}));
+  ObjectReader in(root, file, prefix);
+  Program program;
+  in.require("version");
+  in.checkVersion(Program::currentVersion);
+  program.modelName = needString(in, "model");
+  in.require("profile");
+  program.profile =
+      in.oneOf("profile", {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"}).value_or("x86-64");
+  eachObject(in, "mesh", [&](ObjectReader &from) {
+    std::string name = needString(from, "name");
+    program.mesh.axes.push_back({std::move(name), needInteger(from, "size", {.min = 1})});
+    return Status::success();
+  });
+  readBatch(in, program.batch);
+  eachObject(in, "segments", [&](ObjectReader &from) {
+    std::string name = needString(from, "name");
+    program.segments.push_back({std::move(name), needInteger(from, "bytes")});
+    return Status::success();
+  });
+  eachObject(in, "state", [&](ObjectReader &from) {
+    program.state.push_back(readState(from));
+    return Status::success();
+  });
+  readExchange(in, program.exchange);
+  eachObject(in, "constants", [&](ObjectReader &from) {
+    program.constants.push_back(readConstant(from));
+    return Status::success();
+  });
+  readGroups(in, program.groups);
+  for (size_t i = 0; i < entryCount; ++i)
+    eachObject(in, nameOf(static_cast<EntryKind>(i)), [&](ObjectReader &from) -> Status {
+      CLEAVE_RT_ASSIGN_OR_RETURN(Command command, readCommand(from));
+      program.entries[i].push_back(std::move(command));
+      return {};
+    });
+  readPrediction(in, program.prediction);
+  in.require("recipe");
+  if (const JsonValue *recipe = in.raw("recipe"))
+    program.recipe = *recipe;
+  if (const JsonValue *plan = in.raw("plan"))
+    program.plan = *plan;
+  program.configText = needString(in, "config");
+  CLEAVE_RT_RETURN_IF_ERROR(in.finish());
+  CLEAVE_RT_RETURN_IF_ERROR(validate(program));
+  return program;
+}
+
+} // namespace cleave::rt

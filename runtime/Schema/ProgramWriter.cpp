@@ -1,0 +1,291 @@
+// Program → JSON text. Long lists put one item on a line, so that `--emit=image`
+// can be read and compared line by line.
+#include "runtime/Schema/Base64.h"
+#include "runtime/Schema/Program.h"
+
+namespace cleave::rt {
+namespace {
+
+template <typename T> void list(JsonWriter &out, const char *key, const std::vector<T> &values) {
+  out.key(key).beginArray();
+  for (const T &value : values)
+    out.value(value);
+  out.endArray();
+}
+
+void axisList(JsonWriter &out, const AxisList &axes) {
+  out.beginArray();
+  for (int32_t axis : axes)
+    out.value(axis);
+  out.endArray();
+}
+
+void axisList(JsonWriter &out, const char *key, const AxisList &axes) {
+  out.key(key);
+  axisList(out, axes);
+}
+
+void region(JsonWriter &out, const Region &value) {
+  out.beginArray().value(value.segment).value(value.offset).value(value.bytes).endArray();
+}
+
+void region(JsonWriter &out, const char *key, const Region &value) {
+  out.key(key);
+  region(out, value);
+}
+
+void region(JsonWriter &out, const char *key, const std::optional<Region> &value) {
+  if (value)
+    region(out, key, *value);
+}
+
+std::string meshText(const Mesh &mesh) {
+  JsonWriter out;
+  out.beginArray();
+  for (const MeshAxis &axis : mesh.axes)
+    out.beginObject().key("name").value(axis.name).key("size").value(axis.size).endObject();
+  out.endArray();
+  return out.take();
+}
+
+std::string batchText(const BatchLayout &batch) {
+  JsonWriter out;
+  out.beginObject();
+  out.key("global_batch").value(batch.globalBatch);
+  out.key("micro_batch").value(batch.microBatch);
+  out.key("micro_batches").value(batch.microBatches);
+  out.key("sequence").value(batch.sequence);
+  out.key("vocabulary").value(batch.vocabulary);
+  axisList(out, "data_axes", batch.dataAxes);
+  axisList(out, "sequence_axes", batch.sequenceAxes);
+  out.endObject();
+  return out.take();
+}
+
+std::string segmentText(const Segment &segment) {
+  JsonWriter out;
+  out.beginObject().key("name").value(segment.name).key("bytes").value(segment.bytes).endObject();
+  return out.take();
+}
+
+std::string stateText(const StateEntry &entry) {
+  JsonWriter out;
+  out.beginObject().key("name").value(entry.name);
+  if (!entry.aliases.empty())
+    list(out, "aliases", entry.aliases);
+  list(out, "file_shape", entry.fileShape);
+  list(out, "shape", entry.shape);
+  out.key("axes").beginArray();
+  for (const AxisList &axes : entry.sharding.axes)
+    axisList(out, axes);
+  out.endArray();
+  out.key("decay").value(entry.decay);
+  out.key("init").beginObject();
+  out.key("mean").value(entry.initial.mean).key("std").value(entry.initial.std).endObject();
+  for (size_t i = 0; i < slotCount; ++i)
+    region(out, nameOf(static_cast<Slot>(i)), entry.slots[i]);
+  out.endObject();
+  return out.take();
+}
+
+std::string exchangeText(const Exchange &exchange) {
+  JsonWriter out;
+  out.beginObject();
+  region(out, "tokens", exchange.tokens);
+  region(out, "targets", exchange.targets);
+  region(out, "positions", exchange.positions);
+  region(out, "learning_rate", exchange.learningRate);
+  region(out, "correction1", exchange.correction1);
+  region(out, "correction2", exchange.correction2);
+  region(out, "loss", exchange.loss);
+  region(out, "objective", exchange.objective);
+  region(out, "gradient_norm", exchange.gradientNorm);
+  region(out, "valid_count", exchange.validCount);
+  out.endObject();
+  return out.take();
+}
+
+struct ContentsWriter {
+  JsonWriter &out;
+  void operator()(const Constant::Numbers &numbers) const { list(out, "values", numbers.values); }
+  void operator()(const Constant::Bytes &bytes) const {
+    out.key("base64").value(toBase64(bytes.bytes));
+  }
+  void operator()(const Constant::Iota &iota) const {
+    out.key("iota").beginObject().key("start").value(iota.start).key("step").value(iota.step);
+    out.endObject();
+  }
+  void operator()(const Constant::BlockStart &start) const {
+    out.key("block_start").beginObject();
+    axisList(out, "axes", start.axes);
+    out.key("scale").value(start.scale).endObject();
+  }
+};
+
+std::string constantText(const Constant &constant) {
+  JsonWriter out;
+  out.beginObject().key("name").value(constant.name).key("type").value(nameOf(constant.type));
+  region(out, "region", constant.region);
+  std::visit(ContentsWriter{out}, constant.contents);
+  out.endObject();
+  return out.take();
+}
+
+const char *nameOf(ReductionKind kind) { return kind == ReductionKind::Sum ? "sum" : "max"; }
+
+void operand(JsonWriter &out, const char *key, const MatrixOperand &matrix) {
+  out.key(key).beginObject();
+  region(out, "region", matrix.region);
+  out.key("row").value(matrix.rowStride).key("column").value(matrix.columnStride).endObject();
+}
+
+void cut(JsonWriter &out, const CutDimension &dimension) {
+  out.key("outer").value(dimension.outer).key("full").value(dimension.full);
+  out.key("inner").value(dimension.inner);
+}
+
+struct CommandWriter {
+  JsonWriter &out;
+
+  void operator()(const KernelCommand &kernel) const {
+    out.key("symbol").value(kernel.symbol).key("args").beginArray();
+    for (const Region &arg : kernel.args)
+      region(out, arg);
+    out.endArray().key("extent").value(kernel.extent).key("grain").value(kernel.grain);
+  }
+  void operator()(const MatmulCommand &matmul) const {
+    operand(out, "a", matmul.a);
+    operand(out, "b", matmul.b);
+    operand(out, "c", matmul.c);
+    out.key("m").value(matmul.m).key("n").value(matmul.n).key("k").value(matmul.k);
+    if (!matmul.batch.empty()) {
+      out.key("batch").beginArray();
+      for (const MatrixBatch &batch : matmul.batch)
+        out.beginArray()
+            .value(batch.count)
+            .value(batch.strideA)
+            .value(batch.strideB)
+            .value(batch.strideC)
+            .endArray();
+      out.endArray();
+    }
+    out.key("accumulate").value(matmul.accumulate);
+  }
+  void operator()(const ZeroCommand &zero) const { region(out, "region", zero.region); }
+  void operator()(const CopyCommand &copy) const { ends(copy); }
+  void operator()(const AllReduceCommand &reduce) const {
+    out.key("group").value(reduce.group).key("reduction").value(nameOf(reduce.kind));
+    out.key("type").value(rt::nameOf(reduce.type));
+    ends(reduce);
+  }
+  void operator()(const AllGatherCommand &gather) const { collective(gather); }
+  void operator()(const ReduceScatterCommand &scatter) const {
+    out.key("reduction").value(nameOf(scatter.kind));
+    collective(scatter);
+  }
+  void operator()(const SliceCommand &slice) const { collective(slice); }
+  void operator()(const AllToAllCommand &exchange) const {
+    out.key("group").value(exchange.group).key("type").value(rt::nameOf(exchange.type));
+    out.key("outer").value(exchange.outer).key("first").value(exchange.first);
+    out.key("middle").value(exchange.middle).key("second").value(exchange.second);
+    out.key("inner").value(exchange.inner).key("split_first").value(exchange.splitFirst);
+    ends(exchange);
+  }
+
+private:
+  template <typename T> void ends(const T &command) const {
+    region(out, "source", command.source);
+    region(out, "target", command.target);
+  }
+  template <typename T> void collective(const T &command) const {
+    out.key("group").value(command.group).key("type").value(rt::nameOf(command.type));
+    cut(out, command.cut);
+    ends(command);
+  }
+};
+
+std::string commandText(const Command &command) {
+  JsonWriter out;
+  out.beginObject().key("op").value(nameOf(command));
+  if (!command.label.empty())
+    out.key("label").value(command.label);
+  std::visit(CommandWriter{out}, command.what);
+  if (command.bytes != 0)
+    out.key("bytes").value(command.bytes);
+  if (command.flops != 0)
+    out.key("flops").value(command.flops);
+  out.endObject();
+  return out.take();
+}
+
+std::string groupText(const AxisList &axes) {
+  JsonWriter out;
+  axisList(out, axes);
+  return out.take();
+}
+
+std::string predictionText(const Prediction &prediction) {
+  JsonWriter out;
+  out.beginObject();
+  if (prediction.bytesPerRank)
+    out.key("bytes_per_rank").value(*prediction.bytesPerRank);
+  if (prediction.stepSeconds)
+    out.key("step_seconds").value(*prediction.stepSeconds);
+  out.endObject();
+  return out.take();
+}
+
+/// Assembles the outermost object: one member a line, long lists one item a line.
+class ImageText {
+public:
+  void member(std::string_view key, std::string_view json) {
+    text += first ? "{\n" : ",\n";
+    first = false;
+    appendJsonString(text, key);
+    text += ": ";
+    text += json;
+  }
+  template <typename T, typename Render>
+  void items(std::string_view key, const std::vector<T> &values, Render render) {
+    std::string json = "[";
+    for (const T &value : values) {
+      json += json.size() == 1 ? "\n  " : ",\n  ";
+      json += render(value);
+    }
+    json += values.empty() ? "]" : "\n]";
+    member(key, json);
+  }
+  std::string take() {
+    text += "\n}\n";
+    return std::move(text);
+  }
+
+private:
+  std::string text;
+  bool first = true;
+};
+
+} // namespace
+
+std::string toImageText(const Program &program) {
+  ImageText out;
+  out.member("version", std::to_string(Program::currentVersion));
+  out.member("model", toString(JsonValue(program.modelName)));
+  out.member("profile", toString(JsonValue(program.profile)));
+  out.member("mesh", meshText(program.mesh));
+  out.member("batch", batchText(program.batch));
+  out.items("segments", program.segments, segmentText);
+  out.items("state", program.state, stateText);
+  out.member("exchange", exchangeText(program.exchange));
+  out.items("constants", program.constants, constantText);
+  out.items("groups", program.groups, groupText);
+  for (size_t i = 0; i < entryCount; ++i)
+    out.items(nameOf(static_cast<EntryKind>(i)), program.entries[i], commandText);
+  out.member("prediction", predictionText(program.prediction));
+  out.member("recipe", toString(program.recipe));
+  out.member("plan", toString(program.plan));
+  out.member("config", toString(JsonValue(program.configText)));
+  return out.take();
+}
+
+} // namespace cleave::rt

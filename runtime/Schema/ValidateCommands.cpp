@@ -1,0 +1,204 @@
+// Checks of single commands: indices, sizes against regions, overlap.
+#include "runtime/Schema/ValidateCommands.h"
+
+#include "runtime/Schema/CheckedSize.h"
+
+#include <fmt/format.h>
+
+namespace cleave::rt {
+namespace {
+
+bool overlap(const Region &a, const Region &b) {
+  return a.segment == b.segment && a.bytes > 0 && b.bytes > 0 && a.offset < b.offset + b.bytes &&
+         b.offset < a.offset + a.bytes;
+}
+
+bool same(const Region &a, const Region &b) {
+  return a.segment == b.segment && a.offset == b.offset && a.bytes == b.bytes;
+}
+
+class CommandChecker {
+public:
+  CommandChecker(const Program &program, std::string owner)
+      : program(program), owner(std::move(owner)) {}
+
+  Status operator()(const KernelCommand &kernel) const {
+    if (kernel.symbol.empty())
+      return wrong("names no kernel");
+    if (kernel.extent < 0 || kernel.grain < 1)
+      return wrong(fmt::format("has extent {} and grain {}", kernel.extent, kernel.grain));
+    for (const Region &arg : kernel.args)
+      CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, arg, 1, owner));
+    return {};
+  }
+
+  Status operator()(const MatmulCommand &matmul) const {
+    if (matmul.m < 0 || matmul.n < 0 || matmul.k < 0)
+      return wrong("has a negative size");
+    CLEAVE_RT_RETURN_IF_ERROR(
+        checkMatrix(matmul, matmul.a, matmul.m, matmul.k, &MatrixBatch::strideA, "a"));
+    CLEAVE_RT_RETURN_IF_ERROR(
+        checkMatrix(matmul, matmul.b, matmul.k, matmul.n, &MatrixBatch::strideB, "b"));
+    CLEAVE_RT_RETURN_IF_ERROR(
+        checkMatrix(matmul, matmul.c, matmul.m, matmul.n, &MatrixBatch::strideC, "c"));
+    // Results of two matrices of the batch must not meet.
+    for (const MatrixBatch &batch : matmul.batch)
+      if (batch.count > 1 && batch.strideC == 0)
+        return wrong("writes several results of the batch to the same place");
+    return {};
+  }
+
+  Status operator()(const ZeroCommand &zero) const {
+    return checkRegion(program, zero.region, 1, owner);
+  }
+
+  Status operator()(const CopyCommand &copy) const {
+    CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, copy.source, 1, owner));
+    CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, copy.target, 1, owner));
+    if (copy.source.bytes != copy.target.bytes)
+      return wrong(fmt::format("copies {} bytes to {}", copy.source.bytes, copy.target.bytes));
+    if (overlap(copy.source, copy.target))
+      return wrong("copies a region onto itself");
+    return {};
+  }
+
+  Status operator()(const AllReduceCommand &reduce) const {
+    CLEAVE_RT_RETURN_IF_ERROR(checkGroup(reduce.group));
+    const int64_t element = elementBytes(reduce.type);
+    CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, reduce.source, element, owner));
+    CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, reduce.target, element, owner));
+    if (reduce.source.bytes != reduce.target.bytes || reduce.source.bytes % element != 0)
+      return wrong("needs source and target of the same whole number of elements");
+    if (overlap(reduce.source, reduce.target) && !same(reduce.source, reduce.target))
+      return wrong("has source and target that overlap in part");
+    return {};
+  }
+
+  Status operator()(const AllGatherCommand &gather) const {
+    return checkCut(gather, /*sourceIsWhole=*/false);
+  }
+  Status operator()(const ReduceScatterCommand &scatter) const {
+    return checkCut(scatter, /*sourceIsWhole=*/true);
+  }
+  Status operator()(const SliceCommand &slice) const {
+    return checkCut(slice, /*sourceIsWhole=*/true);
+  }
+
+  Status operator()(const AllToAllCommand &exchange) const {
+    CLEAVE_RT_RETURN_IF_ERROR(checkGroup(exchange.group));
+    const int64_t members = program.mesh.sizeOf(program.groups[exchange.group]);
+    const int64_t element = elementBytes(exchange.type);
+    if (exchange.first < 0 || exchange.second < 0)
+      return wrong("has a negative size");
+    const int64_t firstBlock = blockSize(exchange.first, members);
+    const int64_t secondBlock = blockSize(exchange.second, members);
+    const auto cutSecond = checkedProduct(
+        {exchange.outer, exchange.first, exchange.middle, secondBlock, exchange.inner, element});
+    const auto cutFirst = checkedProduct(
+        {exchange.outer, firstBlock, exchange.middle, exchange.second, exchange.inner, element});
+    const auto &source = exchange.splitFirst ? cutSecond : cutFirst;
+    const auto &target = exchange.splitFirst ? cutFirst : cutSecond;
+    CLEAVE_RT_RETURN_IF_ERROR(checkBytes(exchange.source, source, element, "source"));
+    CLEAVE_RT_RETURN_IF_ERROR(checkBytes(exchange.target, target, element, "target"));
+    return checkApart(exchange.source, exchange.target);
+  }
+
+private:
+  Error wrong(const std::string &what) const {
+    return userError("image.command", fmt::format("{} {}", owner, what))
+        .suggest("compile the model again: the image does not fit this runtime");
+  }
+
+  Status checkGroup(int32_t group) const {
+    if (group < 0 || static_cast<size_t>(group) >= program.groups.size())
+      return wrong(fmt::format("uses group {} of {}", group, program.groups.size()));
+    return {};
+  }
+
+  Status checkBytes(const Region &region, std::optional<int64_t> bytes, int64_t element,
+                    const char *name) const {
+    CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, region, element, owner));
+    if (!bytes || *bytes != region.bytes)
+      return wrong(fmt::format("has a {} of {} bytes, its sizes need {}", name, region.bytes,
+                               bytes ? std::to_string(*bytes) : "more than there are"));
+    return {};
+  }
+
+  Status checkApart(const Region &source, const Region &target) const {
+    if (overlap(source, target))
+      return wrong("has source and target that overlap");
+    return {};
+  }
+
+  template <typename T> Status checkCut(const T &command, bool sourceIsWhole) const {
+    CLEAVE_RT_RETURN_IF_ERROR(checkGroup(command.group));
+    const int64_t members = program.mesh.sizeOf(program.groups[command.group]);
+    const int64_t element = elementBytes(command.type);
+    const CutDimension &cut = command.cut;
+    if (cut.full < 0)
+      return wrong("has a negative size");
+    const auto whole = checkedProduct({cut.outer, cut.full, cut.inner, element});
+    const auto block =
+        checkedProduct({cut.outer, blockSize(cut.full, members), cut.inner, element});
+    CLEAVE_RT_RETURN_IF_ERROR(
+        checkBytes(command.source, sourceIsWhole ? whole : block, element, "source"));
+    CLEAVE_RT_RETURN_IF_ERROR(
+        checkBytes(command.target, sourceIsWhole ? block : whole, element, "target"));
+    return checkApart(command.source, command.target);
+  }
+
+  /// The last element of the last matrix lies inside the region.
+  Status checkMatrix(const MatmulCommand &matmul, const MatrixOperand &matrix, int64_t rows,
+                     int64_t columns, int64_t MatrixBatch::*stride, const char *name) const {
+    CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, matrix.region, 4, owner));
+    if (rows == 0 || columns == 0)
+      return {};
+    // A vector may have any stride; a matrix is packed along one direction.
+    const bool rowMajor = matrix.columnStride == 1 && matrix.rowStride >= columns;
+    const bool columnMajor = matrix.rowStride == 1 && matrix.columnStride >= rows;
+    if (rows > 1 && columns > 1 && !rowMajor && !columnMajor)
+      return wrong(fmt::format("has a matrix {} with strides {} and {}; one must be 1, the other "
+                               "at least the size of that direction",
+                               name, matrix.rowStride, matrix.columnStride));
+    if ((rows > 1 && matrix.rowStride < 1) || (columns > 1 && matrix.columnStride < 1))
+      return wrong(fmt::format("has a matrix {} with a stride of 0", name));
+    int64_t last = 0;
+    auto reach = [&](int64_t count, int64_t step) {
+      int64_t distance = 0;
+      return count >= 1 && step >= 0 && !__builtin_mul_overflow(count - 1, step, &distance) &&
+             !__builtin_add_overflow(last, distance, &last);
+    };
+    bool inside = reach(rows, matrix.rowStride) && reach(columns, matrix.columnStride);
+    for (const MatrixBatch &batch : matmul.batch) {
+      if (batch.count == 0)
+        return {};
+      inside = inside && reach(batch.count, batch.*stride);
+    }
+    if (!inside || last >= matrix.region.bytes / 4)
+      return wrong(
+          fmt::format("reaches past the {} bytes of its matrix {}", matrix.region.bytes, name));
+    return {};
+  }
+
+  const Program &program;
+  std::string owner;
+};
+
+} // namespace
+
+Status validateCommands(const Program &program) {
+  for (size_t e = 0; e < entryCount; ++e) {
+    const std::vector<Command> &commands = program.entries[e];
+    for (size_t i = 0; i < commands.size(); ++i) {
+      const Command &command = commands[i];
+      std::string owner =
+          fmt::format("{} command {} ({}{}{})", nameOf(static_cast<EntryKind>(e)), i,
+                      nameOf(command), command.label.empty() ? "" : " ", command.label);
+      CLEAVE_RT_RETURN_IF_ERROR(
+          std::visit(CommandChecker(program, std::move(owner)), command.what));
+    }
+  }
+  return {};
+}
+
+} // namespace cleave::rt
