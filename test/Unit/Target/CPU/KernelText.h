@@ -110,7 +110,7 @@ public:
       out << (i ? ", " : "") << type(results[i]);
     out << ") attributes {cleave.outputs = " << outputs << " : i64, cleave.space = " << space
         << " : i64} {\n"
-        << body.str() << "  return ";
+        << body.text << "  return ";
     for (size_t i = 0; i < results.size(); ++i)
       out << (i ? ", " : "") << "%" << results[i];
     out << " : ";
@@ -121,6 +121,17 @@ public:
   }
 
 private:
+  /// Text that can be copied with the kernel.
+  struct Stream {
+    std::string text;
+    template <typename T> Stream &operator<<(const T &part) {
+      std::ostringstream out;
+      out << part;
+      text += out.str();
+      return *this;
+    }
+  };
+
   void declare(const std::string &name, Shape shape, std::string element) {
     shapes[name] = std::move(shape);
     elements[name] = std::move(element);
@@ -179,7 +190,7 @@ private:
   std::vector<std::string> args, results;
   std::map<std::string, Shape> shapes;
   std::map<std::string, std::string> elements;
-  std::ostringstream body;
+  Stream body;
 };
 
 } // namespace cleave::test
