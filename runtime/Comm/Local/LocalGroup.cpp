@@ -114,11 +114,13 @@ void LocalGroup::work(int self) const {
 void LocalGroup::allReduce(int self) const {
   const LocalCall &mine = calls[static_cast<size_t>(self)];
   const size_t ranks = calls.size();
+  if (ranks == 1)
+    return;
   // Slices end on cache lines (of aligned buffers), so that two ranks do not
   // write into one line.
   constexpr size_t lineFloats = 16;
-  const Chunk slice = chunkOf(0, mine.count, lineFloats, static_cast<unsigned>(self),
-                              static_cast<unsigned>(ranks));
+  const Chunk slice =
+      chunkOf(0, mine.count, lineFloats, static_cast<unsigned>(self), static_cast<unsigned>(ranks));
   float accumulator[blockFloats];
   for (size_t at = slice.begin; at < slice.end; at += blockFloats) {
     const size_t count = std::min(blockFloats, slice.end - at);

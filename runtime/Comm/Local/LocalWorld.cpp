@@ -24,13 +24,13 @@ struct SharedState {
   Status first; // guarded by mutex
 
   Status firstError() const {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard<std::mutex> lock(mutex);
     return first;
   }
 
   void abort(int rank, Error error) {
     {
-      const std::lock_guard lock(mutex);
+      const std::lock_guard<std::mutex> lock(mutex);
       if (first.ok())
         first = std::move(error).note(fmt::format("the first failure was on rank {}", rank));
     }
@@ -68,15 +68,15 @@ public:
         checkBlocks(CollectiveKind::AllToAll, send.size(), send.size() / ranks));
     CLEAVE_RT_RETURN_IF_ERROR(
         checkBlocks(CollectiveKind::AllToAll, send.size(), receive.size() / ranks));
-    return perform({CollectiveKind::AllToAll, ReduceKind::Sum, send.data(), receive.data(),
-                    send.size(), 0});
+    return perform(
+        {CollectiveKind::AllToAll, ReduceKind::Sum, send.data(), receive.data(), send.size(), 0});
   }
 
   Status broadcast(std::span<float> data, int root) override {
     if (root < 0 || root >= size())
       return fail(CollectiveKind::Broadcast, fmt::format("root {} of {} ranks", root, size()));
-    return perform({CollectiveKind::Broadcast, ReduceKind::Sum, data.data(), data.data(),
-                    data.size(), root});
+    return perform(
+        {CollectiveKind::Broadcast, ReduceKind::Sum, data.data(), data.data(), data.size(), root});
   }
 
   Status barrier() override { return perform({}); }
@@ -84,12 +84,18 @@ public:
 private:
   Status perform(const LocalCall &call) {
     std::optional<Error> mismatch;
-    if (group.perform(rank(), call, mismatch) == LocalGroup::Outcome::Broken)
-      return shared.firstError();
-    if (mismatch) {
-      shared.abort(members()[static_cast<size_t>(rank())], std::move(*mismatch));
-      return shared.firstError();
+    if (group.perform(rank(), call, mismatch) == LocalGroup::Outcome::Broken) {
+      if (const Status first = shared.firstError(); !first.ok())
+        return first;
+      // Nobody failed, so a member has ended its work without this call.
+      Error left =
+          internalError(fmt::format("a rank of [{}] ended while others waited for it in {}",
+                                    fmt::join(members(), ", "), nameOf(call.collective)));
+      left.kind = "comm.rank_left";
+      return end(std::move(left));
     }
+    if (mismatch)
+      return end(std::move(*mismatch));
     count(call.collective, call.count);
     return Status::success();
   }
@@ -104,6 +110,10 @@ private:
   Status fail(CollectiveKind kind, std::string what) {
     Error error = internalError(fmt::format("{}: {}", nameOf(kind), what));
     error.kind = "comm.mismatch";
+    return end(std::move(error));
+  }
+
+  Status end(Error error) {
     shared.abort(members()[static_cast<size_t>(rank())], std::move(error));
     return shared.firstError();
   }
@@ -132,8 +142,8 @@ public:
     const auto found = communicators.find(members);
     if (found != communicators.end())
       return static_cast<Communicator *>(found->second.get());
-    Error error = internalError(fmt::format("no group [{}] on rank {}", fmt::join(members, ", "),
-                                            self));
+    Error error =
+        internalError(fmt::format("no group [{}] on rank {}", fmt::join(members, ", "), self));
     error.kind = "comm.unknown_group";
     return error;
   }
@@ -154,8 +164,8 @@ Status checkGroup(const std::vector<int> &members, int ranks) {
   const bool twice = std::ranges::adjacent_find(sorted) != sorted.end();
   if (!sorted.empty() && !twice && sorted.front() >= 0 && sorted.back() < ranks)
     return Status::success();
-  Error error = internalError(fmt::format("[{}] is no group of {} ranks", fmt::join(members, ", "),
-                                          ranks));
+  Error error =
+      internalError(fmt::format("[{}] is no group of {} ranks", fmt::join(members, ", "), ranks));
   error.kind = "comm.bad_group";
   return error;
 }
@@ -163,8 +173,7 @@ Status checkGroup(const std::vector<int> &members, int ranks) {
 class LocalWorldImpl final : public LocalWorld {
 public:
   LocalWorldImpl(int ranks, const std::vector<std::vector<int>> &groups,
-                 std::chrono::nanoseconds spin)
-      : finished(static_cast<size_t>(ranks), false) {
+                 std::chrono::nanoseconds spin) {
     for (const std::vector<int> &members : groups)
       shared.groups.push_back(std::make_unique<LocalGroup>(members, spin));
     for (int rank = 0; rank < ranks; ++rank)
@@ -206,7 +215,6 @@ private:
   /// A rank that has ended can't take part any more: whoever still waits for it
   /// is woken.
   void leave(int rank) {
-    (void)rank;
     for (const auto &group : shared.groups)
       if (std::ranges::find(group->members(), rank) != group->members().end())
         group->breakUp();
@@ -214,7 +222,6 @@ private:
 
   SharedState shared;
   std::vector<std::unique_ptr<LocalRank>> views;
-  std::vector<bool> finished;
 };
 
 } // namespace
@@ -233,9 +240,8 @@ LocalWorld::create(int ranks, const std::vector<std::vector<int>> &groups,
       all.push_back(members);
   }
   const uint64_t threads = uint64_t{options.threadsPerRank} * static_cast<uint64_t>(ranks);
-  const auto spin = options.spin.value_or(threads <= probeMachine().usableCores
-                                              ? defaultSpin
-                                              : std::chrono::nanoseconds(0));
+  const auto spin = options.spin.value_or(
+      threads <= probeMachine().usableCores ? defaultSpin : std::chrono::nanoseconds(0));
   return std::unique_ptr<LocalWorld>(std::make_unique<LocalWorldImpl>(ranks, all, spin));
 }
 

@@ -23,9 +23,8 @@ class LocalWorld {
 public:
   /// `groups` are ordered lists of ranks, each rank at most once in a list;
   /// the list of all ranks is always there. `comm.bad_group` otherwise.
-  static StatusOr<std::unique_ptr<LocalWorld>> create(int ranks,
-                                                      const std::vector<std::vector<int>> &groups,
-                                                      LocalWorldOptions options = {});
+  static StatusOr<std::unique_ptr<LocalWorld>>
+  create(int ranks, const std::vector<std::vector<int>> &groups, LocalWorldOptions options = {});
   virtual ~LocalWorld() = default;
 
   virtual int size() const = 0;
