@@ -196,7 +196,7 @@ Status AtomicFileWriter::append(std::span<const std::byte> bytes) {
     buffer.insert(buffer.end(), bytes.begin(), bytes.end());
     return Status::success();
   }
-  CLEAVE_RT_RETURN_IF_ERROR(flushBuffer());
+  CLEAVE_RT_RETURN_IF_ERROR(flush());
   if (bytes.size() < bufferLimit) {
     buffer.assign(bytes.begin(), bytes.end());
     return Status::success();
@@ -208,14 +208,14 @@ Status AtomicFileWriter::append(std::string_view text) {
   return append(std::as_bytes(std::span(text.data(), text.size())));
 }
 
-Status AtomicFileWriter::flushBuffer() {
+Status AtomicFileWriter::flush() {
   CLEAVE_RT_RETURN_IF_ERROR(writeFully(file.get(), buffer, finalPath, errorKind));
   buffer.clear();
   return Status::success();
 }
 
 Status AtomicFileWriter::commit() {
-  CLEAVE_RT_RETURN_IF_ERROR(flushBuffer());
+  CLEAVE_RT_RETURN_IF_ERROR(flush());
   CLEAVE_RT_RETURN_IF_ERROR(syncDescriptor(file.get(), finalPath, errorKind));
   if (::rename(asidePath.c_str(), finalPath.c_str()) != 0)
     return systemError(errorKind, fmt::format("cannot rename to '{}'", finalPath), errno);

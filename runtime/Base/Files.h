@@ -74,11 +74,12 @@ public:
   Status append(std::span<const std::byte> bytes);
   Status append(std::string_view text);
   uint64_t bytesWritten() const { return written; }
+  /// Hands what was appended so far to the kernel (it stays unpublished).
+  Status flush();
   Status commit();
 
 private:
   AtomicFileWriter() = default;
-  Status flushBuffer();
   FileDescriptor file;
   std::string finalPath;
   std::string asidePath;
