@@ -70,11 +70,12 @@ void ElementEmitter::complete(const Root &root, ArrayRef<Elem> scalars) {
   }
 }
 
-void ElementEmitter::forgetRow(const Kernel &kernel) {
+void ElementEmitter::forgetScalars(const Kernel &kernel) {
   for (const Root &root : kernel.roots)
-    if (root.overRows)
-      for (const RootValue &slot : root.values)
-        completed.erase(slot.value);
+    for (const RootValue &slot : root.values)
+      if (auto it = completed.find(slot.value);
+          root.overRows && it != completed.end() && it->second.value)
+        completed.erase(it);
 }
 
 FailureOr<Elem> ElementEmitter::element(Value source, IndexList sourceIndex) {

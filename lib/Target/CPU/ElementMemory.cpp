@@ -176,6 +176,16 @@ FailureOr<Elem> ElementEmitter::loadStored(const RootValue &slot, ArrayRef<Linea
   return load(buffers[*slot.buffer], element, address, overRows ? rowScope : 0, &slot);
 }
 
+void ElementEmitter::prefetch(unsigned arg, const LinearExpr &address) {
+  Location loc = kernel.func->getLoc();
+  Type element = getElementTypeOrSelf(kernel.func->getRegion(0).getArgument(arg).getType());
+  for (unsigned at4 = 0; at4 < width; at4 += 64 / kAlignment) {
+    unsigned scope = innermost();
+    Value from = pointer(pointers[arg], element, address + LinearExpr(at4), scope);
+    LLVM::Prefetch::create(at(scope), loc, from, /*rw=*/0u, /*hint=*/3u, /*cache=*/1u);
+  }
+}
+
 LogicalResult ElementEmitter::store(const RootValue &slot, ArrayRef<LinearExpr> index,
                                     const Elem &elem) {
   Location loc = slot.value.getLoc();
