@@ -96,8 +96,10 @@ static ShardingRule attentionRule(Operation *op, int linear) {
   ShardingRule rule = ruleByNames(op);
   for (StringRef whole : {"sequence", "head_dim"})
     rule.factors[rule.find(whole)].shardable = false;
-  if (linear >= 0)
+  if (linear >= 0) {
     rule.linear = {{linear}};
+    setNeutralOperand(rule, linear);
+  }
   return rule;
 }
 

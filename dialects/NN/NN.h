@@ -47,6 +47,11 @@ mlir::RankedTensorType withElement(mlir::RankedTensorType type, mlir::Type eleme
 /// are in order of first appearance, operands first.
 ShardingRule ruleByNames(mlir::Operation *op);
 
+/// Says that it is `operand` whose padding must be neutral, for every factor that
+/// is summed over. For a gradient operator that is the gradient: it is what all
+/// the sums are linear in.
+void setNeutralOperand(ShardingRule &rule, int operand);
+
 /// Makes every dimension of `type` impossible to cut in `rule`.
 void keepWhole(ShardingRule &rule, mlir::Type type);
 

@@ -70,6 +70,12 @@ ShardingRule ruleByNames(Operation *op) {
   return rule;
 }
 
+void setNeutralOperand(ShardingRule &rule, int operand) {
+  for (Factor &factor : rule.factors)
+    if (factor.neutral)
+      factor.neutralOperand = operand;
+}
+
 void keepWhole(ShardingRule &rule, Type type) {
   for (StringAttr name : dimNames(type))
     if (int f = rule.find(name.getValue()); f >= 0)

@@ -29,8 +29,10 @@ static LogicalResult verifyNorm(Operation *op, RankedTensorType input, RankedTen
 static ShardingRule normRule(Operation *op, Type weight, int linear) {
   ShardingRule rule = ruleByNames(op);
   keepWhole(rule, weight);
-  if (linear >= 0)
+  if (linear >= 0) {
     rule.linear = {{linear}};
+    setNeutralOperand(rule, linear);
+  }
   return rule;
 }
 

@@ -38,8 +38,7 @@ LogicalResult ReciprocalOp::interpret(ArrayRef<const HostTensor *> in,
 
 ShardingRule AdamWOp::getShardingRule() { return ruleByNames(*this); }
 
-LogicalResult AdamWOp::interpret(ArrayRef<const HostTensor *> in,
-                                 MutableArrayRef<HostTensor> out) {
+LogicalResult AdamWOp::interpret(ArrayRef<const HostTensor *> in, MutableArrayRef<HostTensor> out) {
   double b1 = getBeta1().convertToDouble(), b2 = getBeta2().convertToDouble();
   double eps = getEps().convertToDouble(), decay = getWeightDecay().convertToDouble();
   double scale = in[4]->data[0], rate = in[5]->data[0], c1 = in[6]->data[0], c2 = in[7]->data[0];

@@ -56,7 +56,8 @@ SmallVector<Value> EmbeddingOp::buildLocal(OpBuilder &b, ValueRange operands, Ty
 SmallVector<Value> EmbeddingOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<bool> wanted) {
   SmallVector<Value> out(getNumOperands());
   if (wanted[0])
-    out[0] = EmbeddingGradOp::create(b, getLoc(), getTable().getType(), getIds(), g[0], getOffset());
+    out[0] =
+        EmbeddingGradOp::create(b, getLoc(), getTable().getType(), getIds(), g[0], getOffset());
   return out;
 }
 
@@ -74,6 +75,7 @@ LogicalResult EmbeddingOp::interpret(ArrayRef<const HostTensor *> in,
 ShardingRule EmbeddingGradOp::getShardingRule() {
   ShardingRule rule = ruleByNames(*this);
   rule.linear = {{1}};
+  setNeutralOperand(rule, 1); // a padded id is a row like any other
   return rule;
 }
 
@@ -129,8 +131,8 @@ SmallVector<Value> CrossEntropyOp::buildLocal(OpBuilder &b, ValueRange operands,
         CrossEntropyOp::create(b, getLoc(), types, operands, (*this)->getAttrs()).getResults());
   Value offset = context.offset(vocabulary);
   Type row = types[0];
-  auto part = CrossEntropyPartialOp::create(b, getLoc(), row, row, row, operands[0], operands[1],
-                                            offset);
+  auto part =
+      CrossEntropyPartialOp::create(b, getLoc(), row, row, row, operands[0], operands[1], offset);
   Value max = context.allReduce(part.getMax(), vocabulary, ReductionKind::Max);
   Value scaled = RescaleSumOp::create(b, getLoc(), row, part.getSum(), part.getMax(), max);
   Value sum = context.allReduce(scaled, vocabulary, ReductionKind::Sum);
@@ -167,7 +169,11 @@ LogicalResult CrossEntropyOp::interpret(ArrayRef<const HostTensor *> in,
   return success();
 }
 
-ShardingRule CrossEntropyPartialOp::getShardingRule() { return vocabularyRule(*this, true); }
+ShardingRule CrossEntropyPartialOp::getShardingRule() {
+  ShardingRule rule = vocabularyRule(*this, true);
+  rule.factors[rule.operands[0].back()].shardable = false; // it is one rank's share already
+  return rule;
+}
 
 LogicalResult CrossEntropyPartialOp::interpret(ArrayRef<const HostTensor *> in,
                                                MutableArrayRef<HostTensor> out) {
@@ -228,7 +234,12 @@ LogicalResult CrossEntropyGradOp::interpret(ArrayRef<const HostTensor *> in,
   return success();
 }
 
-ShardingRule CountValidOp::getShardingRule() { return ruleByNames(*this); }
+ShardingRule CountValidOp::getShardingRule() {
+  ShardingRule rule = ruleByNames(*this);
+  for (Factor &factor : rule.factors)
+    factor.neutral = -1; // padding is no token
+  return rule;
+}
 
 LogicalResult CountValidOp::interpret(ArrayRef<const HostTensor *> in,
                                       MutableArrayRef<HostTensor> out) {
