@@ -1,5 +1,5 @@
 // The imported graphs mean what PyTorch computes: step 0 of the golden
-// trajectories (test/Numerics/golden), in float64 by the interpreter. Loss,
+// trajectories (test/golden), in float64 by the interpreter. Loss,
 // logits and the norm of the residual stream before every layer.
 #include "TestConfigs.h"
 
