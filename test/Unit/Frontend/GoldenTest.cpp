@@ -136,7 +136,8 @@ TEST_P(GoldenTest, stepZeroAgreesWithPyTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, GoldenTest,
-                         testing::Values("t0", "t0-tied", "t0-llama31-rope", "gpt2-mini"),
+                         testing::Values("t0", "t0-tied", "t0-llama31-rope", "t0-vocab251",
+                                         "gpt2-mini"),
                          [](const auto &info) {
                            std::string name = info.param;
                            std::erase(name, '-');
