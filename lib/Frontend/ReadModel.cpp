@@ -75,6 +75,8 @@ static rt::StatusOr<const Family *> findFamily(const JsonValue &root, const std:
           .withRule(fmt::format("supported families: {}", fmt::join(names, ", ")));
   if (std::optional<std::string> near = rt::nearestName(type->string(), names))
     error.suggestions.push_back(fmt::format("\"model_type\": \"{}\"", *near));
+  else
+    error.suggestions.push_back(fmt::format("a model of family {}", fmt::join(names, " or ")));
   return error;
 }
 
@@ -134,6 +136,10 @@ rt::StatusOr<ModelDescription> readModelText(const std::string &text, const std:
   model.unusedKeys = std::move(config.unusedKeys);
   model.notes = std::move(config.notes);
   model.dropouts = std::move(config.dropouts);
+  if (const JsonValue *quantized = root.find("quantization_config");
+      quantized && !quantized->isNull())
+    model.notes.push_back("\"quantization_config\" says how the published weights are stored; "
+                          "training from scratch ignores it");
   model.architecture = std::make_shared<const Architecture>(std::move(made.architecture));
   return model;
 }

@@ -49,8 +49,9 @@ private:
 
 /// exp(x) = 2^n * exp(r), with n the integer nearest to x / ln 2, taken from the
 /// low bits of a sum with 1.5 * 2^23, and a polynomial for |r| <= ln 2 / 2 (the
-/// coefficients of Cephes' expf). 2^n goes in two factors, so that neither
-/// overflows and denormal results round once.
+/// coefficients of Cephes' expf). The sum already holds n with the exponent's bias,
+/// so that 2^n is one shift away. From 88.38 on the result is infinite, below
+/// -87.7 it is 0; NaN stays NaN.
 struct ExpPattern : OpRewritePattern<math::ExpOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -60,14 +61,15 @@ struct ExpPattern : OpRewritePattern<math::ExpOp> {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     Lanes l{b, op.getType()};
     auto less = arith::CmpFPredicate::OLT;
-    // Selects in this form are single instructions and keep NaN.
-    Value x = op.getOperand(), low = l.f32(-104.0f), high = l.f32(89.0f);
+    // Selects in this form are single instructions and keep NaN. At the bounds
+    // the biased n is 0 and 255: the powers 0 and infinity.
+    Value x = op.getOperand(), low = l.f32(-88.0f), high = l.f32(89.0f);
     x = arith::SelectOp::create(b, arith::CmpFOp::create(b, less, x, low), low, x);
     x = arith::SelectOp::create(b, arith::CmpFOp::create(b, less, high, x), high, x);
 
-    Value magic = l.f32(12582912.0f);
-    Value shifted = l.fma(x, l.f32(1.44269504088896341f), magic);
-    Value n = arith::SubFOp::create(b, shifted, magic);
+    Value magic = l.f32(12582912.0f + 127.0f);
+    Value biased = l.fma(x, l.f32(1.44269504088896341f), magic);
+    Value n = arith::SubFOp::create(b, biased, magic);
     Value r = l.fma(n, l.f32(-0.693359375f), x);
     r = l.fma(n, l.f32(2.12194440e-4f), r);
 
@@ -78,14 +80,26 @@ struct ExpPattern : OpRewritePattern<math::ExpOp> {
     Value square = arith::MulFOp::create(b, r, r);
     Value y = arith::AddFOp::create(b, l.fma(p, square, r), l.f32(1.0f));
 
-    Value whole = arith::SubIOp::create(b, l.asInt(shifted), l.asInt(magic));
-    Value half = arith::ShRSIOp::create(b, whole, l.i32(1));
-    Value rest = arith::SubIOp::create(b, whole, half);
-    for (Value exponent : {half, rest}) {
-      Value biased = arith::AddIOp::create(b, exponent, l.i32(127));
-      y = arith::MulFOp::create(b, y, l.asFloat(arith::ShLIOp::create(b, biased, l.i32(23))));
-    }
-    rewriter.replaceOp(op, y);
+    Value power = l.asFloat(arith::ShLIOp::create(b, l.asInt(biased), l.i32(23)));
+    rewriter.replaceOp(op, arith::MulFOp::create(b, y, power).getResult());
+    return success();
+  }
+};
+
+/// The larger (or smaller) of two numbers, NaN if one is NaN: the instruction
+/// returns its second operand for NaN, so one more select is enough. The sign of
+/// a zero is left open.
+template <typename Op, arith::CmpFPredicate predicate>
+struct ExtremePattern : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Value first = op.getLhs(), second = op.getRhs();
+    Value picks = arith::CmpFOp::create(b, predicate, first, second);
+    Value extreme = arith::SelectOp::create(b, picks, first, second);
+    Value nan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, first, first);
+    rewriter.replaceOp(op, arith::SelectOp::create(b, nan, first, extreme).getResult());
     return success();
   }
 };
@@ -109,7 +123,9 @@ struct RsqrtPattern : OpRewritePattern<math::RsqrtOp> {
 struct ApproximateMath : impl::ApproximateMathPassBase<ApproximateMath> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ExpPattern, RsqrtPattern>(&getContext(), /*benefit=*/2);
+    patterns.add<ExpPattern, RsqrtPattern,
+                 ExtremePattern<arith::MaximumFOp, arith::CmpFPredicate::OGT>,
+                 ExtremePattern<arith::MinimumFOp, arith::CmpFPredicate::OLT>>(&getContext(), /*benefit=*/2);
     populateMathPolynomialApproximationPatterns(patterns, [](StringRef name) {
       return llvm::is_contained({math::LogOp::getOperationName(), math::Log1pOp::getOperationName(),
                                  math::Log2Op::getOperationName(), math::ExpM1Op::getOperationName(),

@@ -26,7 +26,8 @@ def ApproximateMathPass : Pass<"cleave-cpu-approximate-math"> {
   let summary = "Replace exp, log, tanh, erf and rsqrt on f32 by arithmetic";
   let description = [{
     Polynomials with a relative error of at most 1e-6 over the whole range, on
-    scalars and vectors alike (the same bits for both). `rsqrt` becomes 1 / sqrt.
+    scalars and vectors alike (the same bits for both). `rsqrt` becomes 1 / sqrt,
+    and NaN-propagating minima and maxima become two selects.
   }];
   let dependentDialects = ["mlir::arith::ArithDialect", "mlir::math::MathDialect",
                            "mlir::vector::VectorDialect"];

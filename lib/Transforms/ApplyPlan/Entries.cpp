@@ -141,8 +141,8 @@ private:
   }
 
   void update() {
-    Block *body = entry("update", {scalar, scalar, scalar},
-                        {"rate", "correction1", "correction2"}, {scalar, scalar});
+    Block *body = entry("update", {scalar, scalar, scalar}, {"rate", "correction1", "correction2"},
+                        {scalar, scalar});
     SmallVector<nn::ParameterOp> parameters(module.getOps<nn::ParameterOp>());
     SmallVector<Value> gradients, squares;
     for (nn::ParameterOp p : parameters) {
@@ -164,10 +164,10 @@ private:
     for (nn::Slot slot : slots)
       old.push_back(load(p.getSymName(), slot, type));
     auto f = [&](double x) { return b.getF64FloatAttr(x); };
-    auto made = nn::AdamWOp::create(b, loc, type, type, type, old[0], gradient, old[1], old[2],
-                                    scale, rates[0], rates[1], rates[2], f(optimizer.beta1),
-                                    f(optimizer.beta2), f(optimizer.eps),
-                                    f(p.getDecay() ? optimizer.weightDecay : 0.0));
+    auto made =
+        nn::AdamWOp::create(b, loc, type, type, type, old[0], gradient, old[1], old[2], scale,
+                            rates[0], rates[1], rates[2], f(optimizer.beta1), f(optimizer.beta2),
+                            f(optimizer.eps), f(p.getDecay() ? optimizer.weightDecay : 0.0));
     for (auto [slot, value] : llvm::zip(slots, made.getResults()))
       nn::StoreOp::create(b, loc, value, p.getSymName(), slot);
   }
