@@ -16,8 +16,8 @@ using namespace mlir;
 namespace cleave::cpu {
 
 /// Steps of the reduced dimension between two visits of an accumulator: as many
-/// streams as the hardware fetches ahead of, for two or three operands.
-static constexpr int64_t kBlock = 8;
+/// streams (rows times operands) as the hardware fetches ahead of.
+static constexpr int64_t kBlock = 4;
 
 bool KernelEmitter::sumsInBlocks(const Nest &each) const {
   if (!kernel.lanesOverRows || each.extents.size() != 1 || each.extents[0] < 2 * kBlock)
