@@ -153,8 +153,8 @@ LogicalResult Planner::addInsertedSlice(tensor::InsertSliceOp insert, StridedVie
   for (auto under = insert.getDest().getDefiningOp<tensor::InsertSliceOp>(); under;
        under = under.getDest().getDefiningOp<tensor::InsertSliceOp>()) {
     bool apart = false;
-    for (auto [a, n, b, m] : llvm::zip_equal(offsets, sizes, under.getStaticOffsets(),
-                                             under.getStaticSizes()))
+    for (auto [a, n, b, m] :
+         llvm::zip_equal(offsets, sizes, under.getStaticOffsets(), under.getStaticSizes()))
       apart |= a + n <= b || b + m <= a;
     if (!apart)
       return insert.emitError("overlaps another slice of the same result");
@@ -370,7 +370,7 @@ static std::optional<LinearExpr> linearIndex(Value value, ArrayRef<LinearExpr> l
 
 LogicalResult Planner::walkExtract(Root &root, linalg::GenericOp op, tensor::ExtractOp extract,
                                    ArrayRef<LinearExpr> loops) {
-  auto arg = dyn_cast<BlockArgument>(extract.getTensor());
+  BlockArgument arg = denseArgument(extract.getTensor());
   if (!arg || arg.getOwner() != &kernel.func.front())
     return extract.emitError("a kernel may only gather from its arguments");
   IndexList index;
@@ -395,7 +395,7 @@ LogicalResult Planner::walkExtract(Root &root, linalg::GenericOp op, tensor::Ext
           load.irregular.insert(dim);
     }
   }
-  load.address = denseAddress(cast<RankedTensorType>(arg.getType()).getShape(), index);
+  load.address = denseAddress(extract.getTensor().getType().getShape(), index);
   root.loads.push_back(std::move(load));
   return success();
 }

@@ -151,7 +151,7 @@ private:
   }
   /// "t = mulf a0 a1; yield t" as MLIR.
   static std::string statements(const std::string &code) {
-    static const std::set<std::string> math = {"exp", "log",  "rsqrt", "sqrt",
+    static const std::set<std::string> math = {"exp",  "log", "rsqrt", "sqrt",
                                                "tanh", "erf", "absf",  "log1p"};
     std::string result;
     std::istringstream lines(code);
