@@ -8,6 +8,7 @@
 
 #include "cleave/Target/CPU/KernelCompiler.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
@@ -134,6 +135,8 @@ struct ApproximateMath : impl::ApproximateMathPassBase<ApproximateMath> {
                                  math::TanhOp::getOperationName(), math::ErfOp::getOperationName()},
                                 name);
     });
+    // Before AVX-512's bf16 instructions, LLVM would call a function per element.
+    arith::populateExpandBFloat16Patterns(patterns);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

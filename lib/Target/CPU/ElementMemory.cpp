@@ -14,9 +14,10 @@ using namespace mlir;
 
 namespace cleave::cpu {
 
-/// Elements are 4 bytes, and that is all the alignment operands promise.
-static constexpr unsigned kElementBytes = 4;
-static constexpr unsigned kCacheLine = 64;
+static constexpr unsigned kCacheLine = 64; ///< bytes
+
+/// The size of an element, which is all the alignment operands promise.
+static unsigned bytesOf(Type element) { return element.getIntOrFloatBitWidth() / 8; }
 
 Value ElementEmitter::scalarIndex(const LinearExpr &expr) {
   Location loc = kernel.func->getLoc();
@@ -108,16 +109,16 @@ Elem ElementEmitter::load(Value base, Type element, const LinearExpr &address, u
   result.lanes = stride != 0 || laneOffsets;
   auto vector = VectorType::get({int64_t(width)}, element);
   if (!result.lanes) {
-    result.value = LLVM::LoadOp::create(at(scope), loc, element, from, kElementBytes);
+    result.value = LLVM::LoadOp::create(at(scope), loc, element, from, bytesOf(element));
   } else if (stride == 1 && !laneOffsets) {
-    result.value = LLVM::LoadOp::create(at(scope), loc, vector, from, kElementBytes);
+    result.value = LLVM::LoadOp::create(at(scope), loc, vector, from, bytesOf(element));
   } else {
     Value addresses = lanePointers(from, element, stride, laneOffsets, scope);
     auto maskType = VectorType::get({int64_t(width)}, builder.getI1Type());
     Value mask =
         arith::ConstantOp::create(at(0), loc, maskType, DenseElementsAttr::get(maskType, true));
     result.value = LLVM::masked_gather::create(at(scope), loc, vector, addresses, mask,
-                                               ValueRange{}, kElementBytes);
+                                               ValueRange{}, bytesOf(element));
   }
   if (!laneOffsets)
     known[key].push_back(result);
@@ -182,7 +183,7 @@ FailureOr<Elem> ElementEmitter::loadStored(const RootValue &slot, ArrayRef<Linea
 void ElementEmitter::prefetch(unsigned arg, const LinearExpr &address) {
   Location loc = kernel.func->getLoc();
   Type element = getElementTypeOrSelf(kernel.func->getRegion(0).getArgument(arg).getType());
-  for (unsigned lane = 0; lane < width; lane += kCacheLine / kElementBytes) {
+  for (unsigned lane = 0; lane < width; lane += kCacheLine / bytesOf(element)) {
     unsigned scope = innermost();
     Value from = pointer(pointers[arg], element, address + LinearExpr(lane), scope);
     LLVM::Prefetch::create(at(scope), loc, from, /*rw=*/0u, /*hint=*/3u, /*cache=*/1u);
@@ -210,14 +211,14 @@ LogicalResult ElementEmitter::store(const RootValue &slot, ArrayRef<LinearExpr> 
   unsigned scope = innermost();
   Value to = pointer(base, element, address, scope);
   if (stride == 0 || stride == 1) {
-    LLVM::StoreOp::create(at(scope), loc, value, to, kElementBytes);
+    LLVM::StoreOp::create(at(scope), loc, value, to, bytesOf(element));
     return success();
   }
   Value addresses = lanePointers(to, element, stride, nullptr, scope);
   auto maskType = VectorType::get({int64_t(width)}, builder.getI1Type());
   Value mask =
       arith::ConstantOp::create(at(0), loc, maskType, DenseElementsAttr::get(maskType, true));
-  LLVM::masked_scatter::create(at(scope), loc, value, addresses, mask, kElementBytes);
+  LLVM::masked_scatter::create(at(scope), loc, value, addresses, mask, bytesOf(element));
   return success();
 }
 

@@ -60,9 +60,10 @@ LogicalResult Planner::readSignature() {
     return func.emitError("must be one block that returns its ") << kernel.numOutputs << " outputs";
   for (Type arg : type.getInputs()) {
     auto tensor = dyn_cast<RankedTensorType>(arg);
+    Type element = tensor ? tensor.getElementType() : arg;
     if (!tensor || !tensor.hasStaticShape() || tensor.getEncoding() ||
-        !(tensor.getElementType().isF32() || tensor.getElementType().isInteger(32)))
-      return func.emitError("arguments must be static f32 or i32 tensors, not ") << arg;
+        !(element.isF32() || element.isBF16() || element.isInteger(32)))
+      return func.emitError("arguments must be static f32, bf16 or i32 tensors, not ") << arg;
     if (llvm::is_contained(tensor.getShape(), 0))
       return func.emitError("an argument has no elements: ") << arg;
   }

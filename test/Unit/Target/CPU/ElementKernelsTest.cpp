@@ -3,6 +3,7 @@
 #include "KernelHarness.h"
 #include "KernelText.h"
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <gtest/gtest.h>
 
@@ -213,6 +214,50 @@ TEST(ElementKernels, CrossEntropy) {
     expectNear(
         got[0], [&](size_t r) { return target[r] < 0 ? 0 : lse[r] - x[r * cols + target[r]]; },
         2e-6, 2e-6, "loss");
+  }
+}
+
+/// Two bf16 numbers per word, rounded to nearest even, and back.
+Ints packBf16(const Floats &values) {
+  Ints words(values.size() / 2);
+  auto half = [](float value) {
+    uint32_t bits = std::bit_cast<uint32_t>(value);
+    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  };
+  for (size_t i = 0; i < words.size(); ++i)
+    words[i] = int32_t(half(values[2 * i]) | half(values[2 * i + 1]) << 16);
+  return words;
+}
+
+Floats unpackBf16(const Ints &words) {
+  Floats values;
+  for (int32_t word : words) {
+    values.push_back(std::bit_cast<float>(uint32_t(word) << 16));
+    values.push_back(std::bit_cast<float>(uint32_t(word) & 0xffff0000u));
+  }
+  return values;
+}
+
+// bf16 in memory, f32 in registers: every bit of the rounding is checked.
+TEST(ElementKernels, Bf16Storage) {
+  for (int64_t n : {2, 14, 64, 510}) {
+    KernelText k(n);
+    k.input("x", {n}, "bf16").input("s", {n}).output("y", {n}, "bf16");
+    k.generic("t", {n}, "i", "p", {{"x", "i"}, {"s", "i"}}, {"y", "i"},
+              "%w = arith.extf %a0 : bf16 to f32; t = mulf w a1;"
+              "%h = arith.truncf %t : f32 to bf16; yield h bf16",
+              "bf16");
+    k.returns({"t"});
+    CompiledKernel kernel(k.text(), "k");
+    Ints x = packBf16(normal(n, 1));
+    Floats s = normal(n, 2), wide = unpackBf16(x);
+    auto got = run(kernel, n, {in(x), in(s), out(n / 2)});
+    for (int64_t i = 0; i < n; ++i)
+      wide[i] *= s[i];
+    Ints want = packBf16(wide), bits(n / 2);
+    for (int64_t i = 0; i < n / 2; ++i)
+      bits[i] = std::bit_cast<int32_t>(got[0][i]);
+    EXPECT_EQ(bits, want) << n;
   }
 }
 

@@ -321,6 +321,15 @@ TEST(KernelRefusals, UnknownOperations) {
   expectRefused(k.text(), "tensor.generate");
 }
 
+TEST(KernelRefusals, ArithmeticInBf16) {
+  KernelText k(8);
+  k.input("x", {8}, "bf16").output("y", {8}, "bf16");
+  k.generic("t", {8}, "i", "p", {{"x", "i"}}, {"y", "i"},
+            "%t = arith.addf %a0, %a0 : bf16; yield t bf16", "bf16");
+  k.returns({"t"});
+  expectRefused(k.text(), "computes in f32");
+}
+
 TEST(KernelRefusals, RowsTooLargeForTheStack) {
   const int64_t cols = 70000;
   KernelText k(4);
