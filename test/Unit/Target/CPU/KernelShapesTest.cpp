@@ -212,6 +212,67 @@ TEST(KernelShapes, SoftmaxInPlace) {
   expectNear(got[0], [&](size_t i) { return want[i]; }, 5e-6, 1e-12, "p");
 }
 
+// The residual is updated in place and normalised: the update must wait until the
+// walk over old values is done, and happen once.
+TEST(KernelShapes, ResidualInPlaceThenNorm) {
+  for (int64_t cols : {1, 45, 64}) {
+    KernelText k(kRows);
+    k.input("b", {kRows, cols}).input("w", {cols});
+    k.output("res", {kRows, cols}).output("y", {kRows, cols});
+    k.constant("n", std::to_string(cols) + ".0").constant("eps", "1.0e-5");
+    k.fill("zero", {kRows}, "0.0");
+    k.generic("s", {kRows, cols}, "r c", "pp", {{"b", "r c"}}, {"res", "r c"},
+              "t = addf o a0; yield t");
+    k.generic("sq", {kRows}, "r c", "pr", {{"s", "r c"}}, {"zero", "r"},
+              "t = mulf a0 a0; u = addf o t; yield u");
+    k.generic("p", {kRows, cols}, "r c", "pp", {{"s", "r c"}, {"sq", "r"}, {"w", "c"}},
+              {"y", "r c"},
+              "m = divf a1 n; e = addf m eps; f = rsqrt e; t = mulf a0 f; u = mulf t a2; yield u");
+    k.returns({"s", "p"});
+    CompiledKernel kernel(k.text(), "k");
+    Floats b = normal(kRows * cols, 1), w = normal(cols, 2), res = normal(kRows * cols, 3);
+    auto got = run(kernel, kRows, {in(b), in(w), inout(res), out(res.size())});
+    for (size_t i = 0; i < res.size(); ++i)
+      res[i] += b[i];
+    expectNear(got[0], [&](size_t i) { return res[i]; }, 0, 0, "residual");
+    Floats want = headNorm(res, w, cols, nullptr);
+    expectNear(got[1], [&](size_t i) { return want[i]; }, 3e-6, 0, "y");
+  }
+}
+
+// Random bits from the element's number: integer arithmetic on indices.
+TEST(KernelShapes, DropoutByCounter) {
+  const int64_t cols = 83;
+  KernelText k(kRows);
+  k.input("x", {kRows, cols}).input("seed", {}, "i32").output("y", {kRows, cols});
+  k.generic("d", {kRows, cols}, "r c", "pp", {{"x", "r c"}, {"seed", ""}}, {"y", "r c"},
+            "%r = linalg.index 0 : index; %c = linalg.index 1 : index;"
+            "%w = arith.constant 83 : index; %rw = arith.muli %r, %w : index;"
+            "%at = arith.addi %rw, %c : index; %i = arith.index_cast %at : index to i32;"
+            "%k = arith.constant 0x9E3779B1 : i32; %five = arith.constant 15 : i32;"
+            "%b0 = arith.addi %i, %a1 : i32; %b1 = arith.muli %b0, %k : i32;"
+            "%b2 = arith.shrui %b1, %five : i32; %b3 = arith.xori %b1, %b2 : i32;"
+            "%b4 = arith.muli %b3, %k : i32; %half = arith.constant 0x80000000 : i32;"
+            "%keep = arith.cmpi uge, %b4, %half : i32; z = constant 0.0; t = addf a0 a0;"
+            "%v = arith.select %keep, %t, %z : f32; yield v");
+  k.returns({"d"});
+  CompiledKernel kernel(k.text(), "k");
+  Floats x = normal(kRows * cols, 1);
+  const uint32_t seed = 12345;
+  auto got = run(kernel, kRows, {in(x), in(Ints{int32_t(seed)}), out(x.size())});
+  size_t kept = 0;
+  expectNear(
+      got[0],
+      [&](size_t i) {
+        uint32_t bits = (uint32_t(i) + seed) * 0x9E3779B1u;
+        bits = (bits ^ bits >> 15) * 0x9E3779B1u;
+        kept += bits >= 0x80000000u;
+        return bits >= 0x80000000u ? 2.0 * x[i] : 0.0;
+      },
+      0, 0, "dropout");
+  EXPECT_NEAR(double(kept) / double(x.size()), 0.5, 0.1);
+}
+
 // acc = acc / 2 + x depends on the order, which must be kept.
 TEST(KernelShapes, KeepsTheOrderOfOtherReductions) {
   const int64_t cols = 40;
