@@ -71,8 +71,7 @@ Attribute ShardingAttr::parse(AsmParser &parser, Type) {
   SmallVector<SmallVector<StringAttr>> dims;
   SmallVector<StringAttr> partial;
   auto parseDim = [&] { return parseAxes(parser, dims.emplace_back()); };
-  if (parser.parseLess() ||
-      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseDim))
+  if (parser.parseLess() || parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseDim))
     return {};
   if (succeeded(parser.parseOptionalComma()) &&
       (parser.parseKeyword("partial") || parseAxes(parser, partial)))

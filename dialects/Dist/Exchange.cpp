@@ -118,8 +118,8 @@ LogicalResult MaskOp::interpretRanks(Operands in, Results out) {
     int64_t start = mesh.coordinate(rank, axes) * result.shape[getDim()], position = 0;
     int64_t size = getSize();
     forEachIndex(result.shape, [&](ArrayRef<int64_t> i) {
-      result.data[position] = start + i[getDim()] < size ? in[rank][0]->data[position]
-                                                         : getValue().convertToDouble();
+      result.data[position] =
+          start + i[getDim()] < size ? in[rank][0]->data[position] : getValue().convertToDouble();
       ++position;
     });
   });

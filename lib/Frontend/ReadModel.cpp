@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 
 namespace cleave::frontend {
 
@@ -75,6 +76,8 @@ static rt::StatusOr<const Family *> findFamily(const JsonValue &root, const std:
           .withRule(fmt::format("supported families: {}", fmt::join(names, ", ")));
   if (std::optional<std::string> near = rt::nearestName(type->string(), names))
     error.suggestions.push_back(fmt::format("\"model_type\": \"{}\"", *near));
+  else
+    error.suggestions.push_back(fmt::format("a model of family {}", fmt::join(names, " or ")));
   return error;
 }
 
@@ -134,6 +137,10 @@ rt::StatusOr<ModelDescription> readModelText(const std::string &text, const std:
   model.unusedKeys = std::move(config.unusedKeys);
   model.notes = std::move(config.notes);
   model.dropouts = std::move(config.dropouts);
+  if (const JsonValue *quantized = root.find("quantization_config");
+      quantized && !quantized->isNull())
+    model.notes.push_back("\"quantization_config\" says how the published weights are stored; "
+                          "training from scratch ignores it");
   model.architecture = std::make_shared<const Architecture>(std::move(made.architecture));
   return model;
 }
@@ -145,6 +152,23 @@ rt::StatusOr<ModelDescription> readModel(const std::string &path) {
     file /= "config.json";
   CLEAVE_RT_ASSIGN_OR_RETURN(const std::string text, rt::readWholeFile(file.string()));
   return readModelText(text, file.string());
+}
+
+rt::Status refuseDropout(const ModelDescription &model) {
+  if (model.dropouts.empty())
+    return rt::Status::success();
+  const DropoutKey &first = model.dropouts.front();
+  rt::Error error =
+      rt::userError("config.dropout_unsupported",
+                    fmt::format("\"{}\" is {}, and training with dropout is not supported",
+                                first.key, first.probability))
+          .at(first.where)
+          .withGiven(fmt::format("{} = {}", first.key, first.probability))
+          .withRule("dropout is 0, in the config or by the recipe")
+          .suggest("\"dropout\": 0 in the recipe trains without it (--set dropout=0)");
+  for (const DropoutKey &key : std::span(model.dropouts).subspan(1))
+    error.notes.push_back({key.where, fmt::format("\"{}\" is {}", key.key, key.probability)});
+  return error;
 }
 
 } // namespace cleave::frontend

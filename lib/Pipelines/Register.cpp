@@ -4,9 +4,11 @@
 
 #include "cleave/Interpreter/Passes.h"
 #include "cleave/Transforms/Autodiff/Passes.h"
+#include "cleave/Transforms/Sharding/Sharding.h"
 #include "cleave/Transforms/Sizes/Sizes.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/NN/NN.h"
+#include "dialects/Plan/Plan.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
@@ -14,12 +16,13 @@
 void cleave::registerAllDialects(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<nn::NNDialect, dist::DistDialect>();
+  registry.insert<nn::NNDialect, dist::DistDialect, plan::PlanDialect>();
 }
 
 void cleave::registerAllPasses() {
   mlir::registerAllPasses();
   registerInterpreterPasses();
   registerAutodiffPasses();
+  registerShardingPasses();
   registerSizesPasses();
 }

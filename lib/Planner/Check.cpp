@@ -84,9 +84,9 @@ private:
                                  << hint(name, known);
         for (StringAttr e : expanded)
           if (auto [it, fresh] = used.try_emplace(e.getValue(), place.getName().getValue()); !fresh)
-            return op->emitError() << "plan.axis_used_twice: the axis '" << e.getValue()
-                                   << "' cuts both '" << it->second << "' and '"
-                                   << place.getName().getValue() << "'";
+            return op->emitError()
+                   << "plan.axis_used_twice: the axis '" << e.getValue() << "' cuts both '"
+                   << it->second << "' and '" << place.getName().getValue() << "'";
       }
     }
     return success();
@@ -168,8 +168,8 @@ private:
     }
     if (found)
       return success();
-    return assign.emitError() << "plan.unknown_factor: '" << assign.getPath()
-                              << "' has no factor '" << factor << "'" << hint(factor, known);
+    return assign.emitError() << "plan.unknown_factor: '" << assign.getPath() << "' has no factor '"
+                              << factor << "'" << hint(factor, known);
   }
 
   plan::SolutionOp solution;

@@ -1,7 +1,7 @@
 //===- FromPins.cpp - A plan for a request ---------------------------------===//
 
-#include "lib/Planner/Policy.h"
 #include "dialects/NN/NN.h"
+#include "lib/Planner/Policy.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -42,7 +42,8 @@ static rt::Status settleTensor(const PlanRequest &request, HeadSizes heads, Degr
                                                        std::to_string(degrees.tp) + " ways")
         .withGiven("tp=" + std::to_string(degrees.tp) + ", num_attention_heads=" +
                    std::to_string(all) + ", num_key_value_heads=" + std::to_string(heads.keyHeads))
-        .withRule("tp divides the key heads, or what is left of it divides the queries of a key head")
+        .withRule(
+            "tp divides the key heads, or what is left of it divides the queries of a key head")
         .suggest("tp one of " + divisors(all, [&](int64_t t) { return headsDivide(heads, t); }));
   }
   return rt::Status::success();
@@ -101,7 +102,8 @@ static void writeKinds(OpBuilder &b, Location loc, ModuleOp model, const Policy 
       Assignment assignment = policy.assign(sharded.getShardingRule());
       for (Value operand : op.getOperands())
         if (auto argument = dyn_cast<BlockArgument>(operand))
-          if (auto name = kind.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "nn.parameter"))
+          if (auto name =
+                  kind.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "nn.parameter"))
             parameters.insert({name, ofOperand(assignment, operand.getType())});
       if (seen.insert(path))
         assigns.push_back({kind.getName(), path, assignment});

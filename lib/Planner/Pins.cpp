@@ -12,7 +12,7 @@ static const char *const kPins[] = {"dp", "tp", "sp", "vocab", "micro_batch"};
 /// Axes and choices of formats.md that this version cannot carry out; a pin to
 /// the neutral value is a no-op.
 static const std::pair<const char *, const char *> kLater[] = {
-    {"pp", "1"}, {"vp", "1"},   {"cp", "1"},       {"ep", "1"},
+    {"pp", "1"},  {"vp", "1"},   {"cp", "1"},          {"ep", "1"},
     {"etp", "1"}, {"zero", "0"}, {"schedule", "1f1b"}, {"recompute", "none"}};
 
 static rt::StatusOr<int64_t> number(StringRef key, StringRef value, int64_t least) {

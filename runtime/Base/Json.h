@@ -94,7 +94,10 @@ public:
   /// Line and column of the first character, from 1; 0 if not read from text.
   int line() const { return lineNumber; }
   int column() const { return columnNumber; }
-  Where where(const std::string &file) const { return {file, lineNumber, columnNumber}; }
+  /// The place in `file`, or none if the value was not read from text.
+  Where where(const std::string &file) const {
+    return lineNumber ? Where{file, lineNumber, columnNumber} : Where{};
+  }
   void setPlace(int line, int column) {
     lineNumber = line;
     columnNumber = column;

@@ -214,7 +214,7 @@ Status ObjectReader::unknownKeys() const {
   for (const JsonMember &member : source->members()) {
     if (std::ranges::find(known, member.key) != known.end())
       continue;
-    const Where place{file, member.keyLine, member.keyColumn};
+    const Where place = member.keyLine ? Where{file, member.keyLine, member.keyColumn} : Where{};
     const std::optional<std::string> nearest = nearestName(member.key, known);
     if (error) {
       error->notes.push_back({place, fmt::format("\"{}\" is unknown too", pathOf(member.key))});

@@ -42,16 +42,15 @@ bool Barrier::arriveAndWait() {
   if (before & brokenBit)
     return false;
   if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < parties)
-    return !(waitForChange(generation, before, spin) & brokenBit);
-  // The last one in opens the next meeting before it lets the others go.
+    return (waitForChange(generation, before, spin) & ~brokenBit) != before;
+  // The last one in opens the next meeting before it lets the others go. The
+  // exchange fails only if the barrier broke first; then no one has passed.
   arrived.store(0, std::memory_order_relaxed);
   uint32_t expected = before;
-  while (!generation.compare_exchange_weak(expected,
-                                           ((expected + 1) & ~brokenBit) | (expected & brokenBit),
-                                           std::memory_order_acq_rel)) {
-  }
+  const bool passed = generation.compare_exchange_strong(expected, (before + 1) & ~brokenBit,
+                                                         std::memory_order_acq_rel);
   generation.notify_all();
-  return !(expected & brokenBit);
+  return passed;
 }
 
 void Barrier::breakUp() {

@@ -19,14 +19,15 @@ uint32_t waitForChange(const std::atomic<uint32_t> &word, uint32_t old,
                        std::chrono::nanoseconds spin);
 
 /// A reusable meeting point of a fixed number of threads that can be broken:
-/// once one thread calls `breakUp`, every present and future wait returns at
-/// once and says so.
+/// once one thread calls `breakUp`, every wait that is not over yet and every
+/// later one returns at once and says so. All parties agree on each meeting: it
+/// took place for all of them or for none.
 class Barrier {
 public:
   explicit Barrier(unsigned parties, std::chrono::nanoseconds spin = defaultSpin)
       : parties(parties), spin(spin) {}
 
-  /// Waits until all parties have arrived. False if the barrier is broken.
+  /// Waits until all parties have arrived. False if the barrier broke before.
   /// What a party wrote before is visible to every party after.
   [[nodiscard]] bool arriveAndWait();
   void breakUp();

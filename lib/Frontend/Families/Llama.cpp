@@ -171,6 +171,7 @@ static rt::Status readHeads(Config &config, ModelSizes &sizes) {
     return config
         .error("config.head_dim_odd", "head_dim",
                fmt::format("a head of width {} can't be rotated in pairs", sizes.headDim))
+        .withGiven(fmt::format("head_dim = {}", sizes.headDim))
         .withRule("head_dim is even")
         .suggest(fmt::format("\"head_dim\": {}", sizes.headDim + 1));
   return rt::Status::success();

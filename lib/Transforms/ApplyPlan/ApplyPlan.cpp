@@ -52,8 +52,7 @@ public:
   void placeBoundary(SplitKind &kind, func::FuncOp original) {
     for (unsigned i = 0; i < kind.forward.getNumArguments(); ++i)
       if (!original.getArgAttr(i, "nn.parameter"))
-        kind.forward.setArgAttr(i, "dist.sharding",
-                                layout(kind.forward.getArgumentTypes()[i]));
+        kind.forward.setArgAttr(i, "dist.sharding", layout(kind.forward.getArgumentTypes()[i]));
     for (unsigned i = 0; i < kind.results; ++i)
       if (cast<RankedTensorType>(kind.forward.getResultTypes()[i]).getRank() > 0)
         kind.forward.setResultAttr(i, "dist.sharding", layout(kind.forward.getResultTypes()[i]));
@@ -63,8 +62,7 @@ public:
                                layout(kind.backward.getArgumentTypes()[first + i]));
     for (auto [i, a] : llvm::enumerate(kind.activeArguments))
       if (!original.getArgAttr(a, "nn.parameter"))
-        kind.backward.setResultAttr(i, "dist.sharding",
-                                    layout(kind.backward.getResultTypes()[i]));
+        kind.backward.setResultAttr(i, "dist.sharding", layout(kind.backward.getResultTypes()[i]));
   }
 
   /// Inputs of entries are dealt out along the batch alone; scalars are everywhere.
@@ -144,8 +142,8 @@ LogicalResult applyPlan(ModuleOp module, plan::SolutionOp solution,
   Annotator annotator(module, solution);
   auto batch = plan::entry<plan::BatchOp>(solution);
   int64_t sequences = batch.getMicro() * annotator.dataRanks();
-  if (failed(specializeSizes(
-          module, {{"batch", sequences}, {"sequence", int64_t(batch.getSequence())}})))
+  if (failed(specializeSizes(module,
+                             {{"batch", sequences}, {"sequence", int64_t(batch.getSequence())}})))
     return failure();
   annotator.addMesh();
   annotator.placeParameters();

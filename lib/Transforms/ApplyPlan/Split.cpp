@@ -34,8 +34,7 @@ static void fill(func::FuncOp function, Block &from, const llvm::DenseSet<Operat
   for (Operation &op : from.without_terminator())
     if (ops.contains(&op))
       b.clone(op, map);
-  SmallVector<Value> returned =
-      llvm::map_to_vector(values, [&](Value v) { return map.lookup(v); });
+  SmallVector<Value> returned = llvm::map_to_vector(values, [&](Value v) { return map.lookup(v); });
   func::ReturnOp::create(b, function.getLoc(), returned);
 }
 

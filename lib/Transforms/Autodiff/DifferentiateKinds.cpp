@@ -25,14 +25,14 @@ public:
   /// Adds `gradient` to what `value` has so far.
   void add(Value value, Value gradient, Location loc) {
     Value &sum = gradients[value];
-    sum = sum ? nn::AddOp::create(builder, loc, sum.getType(), sum, gradient).getResult()
-              : gradient;
+    sum =
+        sum ? nn::AddOp::create(builder, loc, sum.getType(), sum, gradient).getResult() : gradient;
   }
   Value lookup(Value value) const { return gradients.lookup(value); }
 
   LogicalResult through(Operation *op) {
-    SmallVector<Value> results = llvm::map_to_vector(
-        op->getResults(), [&](Value v) { return gradients.lookup(v); });
+    SmallVector<Value> results =
+        llvm::map_to_vector(op->getResults(), [&](Value v) { return gradients.lookup(v); });
     SmallVector<bool> wanted =
         llvm::map_to_vector(op->getOperands(), [&](Value v) { return active.contains(v); });
     if (llvm::none_of(results, [](Value v) { return bool(v); }) ||
@@ -58,8 +58,8 @@ private:
 /// The values of `function` that depend on its active arguments.
 static llvm::DenseSet<Value> activeValues(func::FuncOp function, ArrayRef<bool> arguments) {
   llvm::DenseSet<Value> active;
-  for (auto [argument, on] : llvm::zip(function.getArguments().take_front(arguments.size()),
-                                       arguments))
+  for (auto [argument, on] :
+       llvm::zip(function.getArguments().take_front(arguments.size()), arguments))
     if (on)
       active.insert(argument);
   for (Operation &op : function.getBody().getOps())

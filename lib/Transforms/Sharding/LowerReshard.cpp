@@ -63,8 +63,7 @@ private:
   }
   /// Cutting by `outer` and then each block by the rest gives the blocks of `all`.
   bool nests(unsigned d, const Axes &outer, const Axes &all) {
-    return outer.empty() || outer.size() == all.size() ||
-           whole.getDimSize(d) % mesh.size(all) == 0;
+    return outer.empty() || outer.size() == all.size() || whole.getDimSize(d) % mesh.size(all) == 0;
   }
 
   /// Completes partial axes by which the target cuts dimension `d` next.
@@ -72,9 +71,8 @@ private:
     if (!isPrefix(dims[d], wanted) || !nests(d, dims[d], wanted))
       return;
     Axes more(wanted.begin() + dims[d].size(), wanted.end());
-    if (more.empty() || !llvm::all_of(more, [&](StringAttr a) {
-          return llvm::is_contained(partial, a);
-        }))
+    if (more.empty() ||
+        !llvm::all_of(more, [&](StringAttr a) { return llvm::is_contained(partial, a); }))
       return;
     dims[d] = wanted;
     llvm::erase_if(partial, [&](StringAttr a) { return llvm::is_contained(more, a); });
@@ -119,8 +117,7 @@ private:
   /// Exchanges the axes that leave the end of one dimension for the end of `d`.
   void moveAxes(unsigned d, ShardingAttr target) {
     Axes wanted = target.axes(d);
-    if (!isPrefix(dims[d], wanted) || wanted.size() == dims[d].size() ||
-        !nests(d, dims[d], wanted))
+    if (!isPrefix(dims[d], wanted) || wanted.size() == dims[d].size() || !nests(d, dims[d], wanted))
       return;
     Axes more(wanted.begin() + dims[d].size(), wanted.end());
     for (unsigned from = 0; from < dims.size(); ++from) {

@@ -97,7 +97,8 @@ private:
                            reshard.getSource(), reshard.getTarget(), mesh));
       return success();
     }
-    auto in = op->getAttrOfType<ArrayAttr>("dist.in"), out = op->getAttrOfType<ArrayAttr>("dist.out");
+    auto in = op->getAttrOfType<ArrayAttr>("dist.in"),
+         out = op->getAttrOfType<ArrayAttr>("dist.out");
     SmallVector<Value> operands =
         llvm::map_to_vector(op->getOperands(), [&](Value v) { return map.lookup(v); });
     SmallVector<Type> types;
@@ -105,7 +106,7 @@ private:
       types.push_back(local(v.getType(), out[i]));
 
     if (auto sharded = dyn_cast<ShardingRuleOpInterface>(op))
-      return rewriteSharded(b, sharded, operands, types, in);
+      return rewriteSharded(b, sharded, operands, types, in, out);
     if (isa<StateOpInterface>(op) && !operands.empty())
       operands[0] = maskAll(b, op->getLoc(), operands[0], op->getOperand(0).getType(),
                             cast<ShardingAttr>(in[0]));
@@ -146,12 +147,16 @@ private:
   }
 
   LogicalResult rewriteSharded(OpBuilder &b, ShardingRuleOpInterface op,
-                               MutableArrayRef<Value> operands, TypeRange types, ArrayAttr in) {
+                               MutableArrayRef<Value> operands, TypeRange types, ArrayAttr in,
+                               ArrayAttr out) {
     ShardingRule rule = op.getShardingRule();
     SmallVector<Axes> axes(rule.factors.size());
     for (auto [i, dims] : llvm::enumerate(rule.operands))
       for (auto [d, f] : llvm::enumerate(dims))
         axes[f] = cast<ShardingAttr>(in[i]).axes(d);
+    for (auto [i, dims] : llvm::enumerate(rule.results))
+      for (auto [d, f] : llvm::enumerate(dims))
+        axes[f] = cast<ShardingAttr>(out[i]).axes(d);
     for (auto [f, factor] : llvm::enumerate(rule.factors))
       if (factor.size % mesh.size(axes[f]) != 0)
         maskFactor(b, op->getLoc(), rule, f, axes[f], operands);

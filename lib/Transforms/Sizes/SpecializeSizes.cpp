@@ -45,8 +45,8 @@ struct SpecializeSizesPass : cleave::impl::SpecializeSizesPassBase<SpecializeSiz
       auto [name, text] = entry.split(':');
       int64_t size = 0;
       if (name.empty() || text.getAsInteger(10, size)) {
-        getOperation().emitError() << "cannot read the size '" << entry
-                                   << "'; write name:size, such as batch:8";
+        getOperation().emitError()
+            << "cannot read the size '" << entry << "'; write name:size, such as batch:8";
         return signalPassFailure();
       }
       bySize[name.str()] = size;

@@ -1,0 +1,126 @@
+// What the executor asks of a transport: collectives among a group of ranks,
+// and a way for a failing rank to take all others down with its error instead
+// of leaving them to wait.
+//
+// A `World` is one rank's view of the run; a `Communicator` is that rank's
+// place in one group, an ordered list of ranks fixed when the world is made.
+// Every member of a group makes the same calls in the same order. Buffers are
+// 32-bit floats. Reductions run in the order of the group's ranks, whatever the
+// time of arrival, so results are bitwise equal on all ranks and from run to
+// run; a transport that can't promise that says so in its own header.
+//
+// A call that fails returns the first error of the whole run: on the rank where
+// it arose and on all others.
+#pragma once
+
+#include "runtime/Base/Status.h"
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace cleave::rt {
+
+enum class ReduceKind { Sum, Max };
+
+enum class CollectiveKind { AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Barrier };
+inline constexpr size_t collectiveKinds = 6;
+
+/// "all_reduce", "all_gather", …
+const char *nameOf(CollectiveKind kind);
+
+/// Calls and message bytes of one kind of collective on one rank. A message is
+/// what the operation is about, not what a transport moves: the whole buffer
+/// for all_reduce and broadcast, the gathered one for all_gather, the sent one
+/// for reduce_scatter and all_to_all.
+struct TrafficCount {
+  uint64_t calls = 0;
+  uint64_t bytes = 0;
+};
+
+class Communicator {
+public:
+  Communicator(std::vector<int> members, int rank) : memberRanks(std::move(members)), self(rank) {}
+  Communicator(const Communicator &) = delete;
+  Communicator &operator=(const Communicator &) = delete;
+  virtual ~Communicator() = default;
+
+  /// This rank's position in the group, and the group's size.
+  int rank() const { return self; }
+  int size() const { return static_cast<int>(memberRanks.size()); }
+  /// The ranks of the world in group order.
+  const std::vector<int> &members() const { return memberRanks; }
+
+  /// In place. A maximum with a NaN is NaN.
+  virtual Status allReduce(std::span<float> data, ReduceKind kind) = 0;
+  /// `receive` holds the blocks of all ranks in order. `send` may be this
+  /// rank's block of `receive`.
+  virtual Status allGather(std::span<const float> send, std::span<float> receive) = 0;
+  /// `send` holds one block per rank; `receive` gets this rank's block, reduced.
+  /// `receive` may be this rank's block of `send`.
+  virtual Status reduceScatter(std::span<const float> send, std::span<float> receive,
+                               ReduceKind kind) = 0;
+  /// Block q of `send` goes to rank q; block q of `receive` comes from it. The
+  /// buffers don't overlap.
+  virtual Status allToAll(std::span<const float> send, std::span<float> receive) = 0;
+  /// Copies `data` of group rank `root` to all others.
+  virtual Status broadcast(std::span<float> data, int root) = 0;
+  virtual Status barrier() = 0;
+
+  const TrafficCount &traffic(CollectiveKind kind) const {
+    return counts[static_cast<size_t>(kind)];
+  }
+
+protected:
+  void count(CollectiveKind kind, size_t floats) {
+    TrafficCount &entry = counts[static_cast<size_t>(kind)];
+    ++entry.calls;
+    entry.bytes += floats * sizeof(float);
+  }
+
+private:
+  std::vector<int> memberRanks;
+  int self;
+  std::array<TrafficCount, collectiveKinds> counts;
+};
+
+class World {
+public:
+  World() = default;
+  World(const World &) = delete;
+  World &operator=(const World &) = delete;
+  virtual ~World() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// This rank's place in a group the world was made with. `comm.unknown_group`
+  /// for any other list, or one without this rank. The pointer lives as long as
+  /// the world.
+  virtual StatusOr<Communicator *> group(const std::vector<int> &members) = 0;
+  /// Ends the run with `error`, unless another rank's came first: every wait of
+  /// every rank, now and later, returns the first error.
+  virtual void abort(Error error) = 0;
+  /// The first error of the run, or success.
+  virtual Status firstError() const = 0;
+};
+
+inline const char *nameOf(CollectiveKind kind) {
+  switch (kind) {
+  case CollectiveKind::AllReduce:
+    return "all_reduce";
+  case CollectiveKind::AllGather:
+    return "all_gather";
+  case CollectiveKind::ReduceScatter:
+    return "reduce_scatter";
+  case CollectiveKind::AllToAll:
+    return "all_to_all";
+  case CollectiveKind::Broadcast:
+    return "broadcast";
+  case CollectiveKind::Barrier:
+    return "barrier";
+  }
+  return "unknown";
+}
+
+} // namespace cleave::rt

@@ -1,0 +1,157 @@
+// Commands resolved to actions, and the loop that runs them.
+#include "runtime/Exec/Executor.h"
+
+#include "runtime/Device/CPU/Tasks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace cleave::rt {
+namespace {
+
+/// Memory is cleared and copied in pieces of this many bytes.
+constexpr int64_t pieceBytes = 256 << 10;
+
+int64_t pieces(int64_t bytes) { return (bytes + pieceBytes - 1) / pieceBytes; }
+
+MatrixStrides stridesOf(const MatrixOperand &operand) {
+  return {operand.rowStride, operand.columnStride};
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+} // namespace
+
+Executor::Executor(const Program &program, int64_t rank, ThreadPool &pool, RankMemory memory,
+                   ExecutorOptions options)
+    : program(program), ownRank(rank), pool(pool), rankMemory(std::move(memory)), options(options),
+      matmul(pool) {}
+
+StatusOr<std::unique_ptr<Executor>> Executor::create(const Program &program, int64_t rank,
+                                                     KernelTable kernels, ThreadPool &pool,
+                                                     std::vector<Communicator *> groups,
+                                                     ExecutorOptions options) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(RankMemory memory, RankMemory::allocate(program));
+  fillConstants(program, rank, memory);
+  std::unique_ptr<Executor> executor(new Executor(program, rank, pool, std::move(memory), options));
+  CLEAVE_RT_RETURN_IF_ERROR(executor->prepare(kernels, groups));
+  return executor;
+}
+
+Status Executor::prepare(KernelTable kernels, const std::vector<Communicator *> &groups) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(collectives,
+                             CollectiveRunner::create(program, ownRank, rankMemory, pool, groups));
+  for (size_t e = 0; e < entryCount; ++e) {
+    for (const Command &command : program.entries[e]) {
+      StatusOr<Action> action = Action();
+      if (const auto *kernel = std::get_if<KernelCommand>(&command.what))
+        action = prepareKernel(*kernel, kernels);
+      else if (const auto *product = std::get_if<MatmulCommand>(&command.what))
+        action = prepareMatmul(*product);
+      else if (const auto *zero = std::get_if<ZeroCommand>(&command.what))
+        action = prepareZero(*zero);
+      else if (const auto *copy = std::get_if<CopyCommand>(&command.what))
+        action = prepareCopy(*copy);
+      else
+        action = Action([this, &command] { return collectives->run(command); });
+      if (!action.ok())
+        return failed(static_cast<EntryKind>(e), actions[e].size(), action.status());
+      actions[e].push_back(std::move(action).value());
+    }
+    times[e].resize(actions[e].size());
+  }
+  return {};
+}
+
+StatusOr<Executor::Action> Executor::prepareKernel(const KernelCommand &command,
+                                                   KernelTable kernels) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(const KernelFunction function, findKernel(kernels, command.symbol));
+  std::vector<void *> args;
+  for (const Region &arg : command.args)
+    args.push_back(rankMemory.address(arg));
+  const int64_t extent = command.extent, grain = command.grain;
+  const int64_t tasks = (extent + grain - 1) / grain;
+  return Action([this, function, args = std::move(args), extent, grain, tasks] {
+    return runTasks(pool, tasks, [&](int64_t task, unsigned) {
+      function(args.data(), task * grain, std::min(extent, (task + 1) * grain));
+    });
+  });
+}
+
+StatusOr<Executor::Action> Executor::prepareMatmul(const MatmulCommand &command) {
+  MatmulProblem problem;
+  problem.m = command.m;
+  problem.n = command.n;
+  problem.k = command.k;
+  problem.a = stridesOf(command.a);
+  problem.b = stridesOf(command.b);
+  problem.c = stridesOf(command.c);
+  problem.accumulate = command.accumulate;
+  for (const MatrixBatch &batch : command.batch)
+    problem.batch.push_back({batch.count, batch.strideA, batch.strideB, batch.strideC});
+  CLEAVE_RT_ASSIGN_OR_RETURN(const MatmulPlan *plan, matmul.prepare(problem));
+  const float *a = rankMemory.floats(command.a.region);
+  const float *b = rankMemory.floats(command.b.region);
+  float *c = rankMemory.floats(command.c.region);
+  return Action([this, plan, a, b, c] { return matmul.run(*plan, a, b, c); });
+}
+
+Executor::Action Executor::prepareZero(const ZeroCommand &command) {
+  std::byte *at = rankMemory.address(command.region);
+  const int64_t bytes = command.region.bytes;
+  return [this, at, bytes] {
+    return runTasks(pool, pieces(bytes), [&](int64_t task, unsigned) {
+      const int64_t start = task * pieceBytes;
+      std::memset(at + start, 0, static_cast<size_t>(std::min(pieceBytes, bytes - start)));
+    });
+  };
+}
+
+Executor::Action Executor::prepareCopy(const CopyCommand &command) {
+  const std::byte *from = rankMemory.address(command.source);
+  std::byte *to = rankMemory.address(command.target);
+  const int64_t bytes = command.source.bytes;
+  return [this, from, to, bytes] {
+    return runTasks(pool, pieces(bytes), [&](int64_t task, unsigned) {
+      const int64_t start = task * pieceBytes;
+      std::memcpy(to + start, from + start,
+                  static_cast<size_t>(std::min(pieceBytes, bytes - start)));
+    });
+  };
+}
+
+Status Executor::failed(EntryKind entry, size_t index, const Status &status) const {
+  const Command &command = program.entry(entry)[index];
+  Error error = status.error();
+  error.notes.push_back(
+      {{},
+       fmt::format("on rank {}, {} command {}: {}{}{}", ownRank, nameOf(entry), index,
+                   nameOf(command), command.label.empty() ? "" : " of ", command.label)});
+  return error;
+}
+
+Status Executor::run(EntryKind entry) {
+  const std::vector<Action> &list = actions[static_cast<size_t>(entry)];
+  std::vector<CommandTime> &timed = times[static_cast<size_t>(entry)];
+  for (size_t i = 0; i < list.size(); ++i) {
+    const double start = options.profile ? now() : 0;
+    if (const Status status = list[i](); !status.ok())
+      return failed(entry, i, status);
+    if (options.profile) {
+      timed[i].seconds += now() - start;
+      ++timed[i].calls;
+    }
+  }
+  return {};
+}
+
+MemoryUse Executor::memoryUse() const {
+  return {rankMemory.totalBytes(), collectives->stagingBytes(), matmul.scratchBytes()};
+}
+
+} // namespace cleave::rt

@@ -1,0 +1,80 @@
+// Runs a program on one rank: allocates its memory once, resolves every command
+// to addresses, kernels, compiled products and communicators, and then executes
+// entries command by command, in order. Nothing is looked up, allocated or
+// checked again while running.
+//
+// An executor belongs to the thread that runs it (with its pool) and knows of
+// other ranks only through communicators. It is no scheduler: what overlaps and
+// what waits was decided by the compiler.
+#pragma once
+
+#include "runtime/Device/CPU/Matmul.h"
+#include "runtime/Exec/Collectives.h"
+#include "runtime/Exec/KernelTable.h"
+#include "runtime/Exec/Profile.h"
+#include "runtime/Exec/RankMemory.h"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace cleave::rt {
+
+/// What a rank has taken from the system, in bytes.
+struct MemoryUse {
+  int64_t segments = 0;
+  /// Staging of collectives that are not contiguous.
+  int64_t staging = 0;
+  int64_t matmulScratch = 0;
+  int64_t total() const { return segments + staging + matmulScratch; }
+};
+
+struct ExecutorOptions {
+  /// Take the time of every command (two clock readings each).
+  bool profile = false;
+};
+
+class Executor {
+public:
+  /// `program` (validated), `pool` and the communicators must outlive it.
+  /// `groups` holds one communicator for each of the program's groups; those of
+  /// one rank may be null. Kinds: `image.missing_kernel`,
+  /// `runtime.out_of_memory`, `device.matmul_refused`.
+  static StatusOr<std::unique_ptr<Executor>> create(const Program &program, int64_t rank,
+                                                    KernelTable kernels, ThreadPool &pool,
+                                                    std::vector<Communicator *> groups,
+                                                    ExecutorOptions options = {});
+
+  /// Runs the entry's commands. The error of a command is that of its part with
+  /// a note of rank, entry and label.
+  Status run(EntryKind entry);
+
+  const RankMemory &memory() const { return rankMemory; }
+  int64_t rank() const { return ownRank; }
+  MemoryUse memoryUse() const;
+  const Profile &profile() const { return times; }
+
+private:
+  using Action = std::function<Status()>;
+
+  Executor(const Program &program, int64_t rank, ThreadPool &pool, RankMemory memory,
+           ExecutorOptions options);
+  Status prepare(KernelTable kernels, const std::vector<Communicator *> &groups);
+  StatusOr<Action> prepareKernel(const KernelCommand &command, KernelTable kernels);
+  StatusOr<Action> prepareMatmul(const MatmulCommand &command);
+  Action prepareZero(const ZeroCommand &command);
+  Action prepareCopy(const CopyCommand &command);
+  Status failed(EntryKind entry, size_t index, const Status &status) const;
+
+  const Program &program;
+  const int64_t ownRank;
+  ThreadPool &pool;
+  RankMemory rankMemory;
+  ExecutorOptions options;
+  MatmulEngine matmul;
+  std::unique_ptr<CollectiveRunner> collectives;
+  std::array<std::vector<Action>, entryCount> actions;
+  Profile times;
+};
+
+} // namespace cleave::rt

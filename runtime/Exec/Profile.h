@@ -1,0 +1,35 @@
+// What each command of a rank took: filled by the executor when asked to, read
+// by reports. Times are wall times of the rank's own thread, waits included.
+#pragma once
+
+#include "runtime/Schema/Program.h"
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace cleave::rt {
+
+struct CommandTime {
+  int64_t calls = 0;
+  double seconds = 0;
+};
+
+/// One time a command, in the program's order.
+using Profile = std::array<std::vector<CommandTime>, entryCount>;
+
+/// What all calls of one kind of command took together.
+struct ProfileLine {
+  /// The command's kind, or for kernels the symbol.
+  std::string name;
+  int64_t calls = 0;
+  double seconds = 0;
+  /// Of all calls together, as the program states them.
+  double bytes = 0;
+  double flops = 0;
+};
+
+/// Sums by kind (kernels by symbol), the slowest first.
+std::vector<ProfileLine> summarise(const Program &program, const Profile &profile);
+
+} // namespace cleave::rt

@@ -1,0 +1,23 @@
+// Writes a trained model as Hugging Face tools read it: the config as it was
+// given and one model.safetensors with Hugging Face names, file shapes and
+// exactly the real elements; padding never leaves the ranks. Tied tensors are
+// written once, under their own name.
+#pragma once
+
+#include "runtime/Base/Status.h"
+#include "runtime/Checkpoint/SafeTensors.h"
+#include "runtime/Exec/RankMemory.h"
+#include "runtime/Schema/Program.h"
+
+#include <string>
+#include <vector>
+
+namespace cleave::rt {
+
+/// `ranks` holds the memory of every rank, in order, none of them running. The
+/// files appear complete or not at all; `export.write_failed` otherwise. Needs a
+/// few MiB beside the ranks' memory, whatever the model's size.
+Status exportModel(const Program &program, const std::vector<const RankMemory *> &ranks,
+                   const std::string &folder, FloatType type);
+
+} // namespace cleave::rt

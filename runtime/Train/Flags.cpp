@@ -1,0 +1,199 @@
+// A table of flags and one loop over the arguments.
+#include "runtime/Train/Flags.h"
+
+#include "runtime/Base/Suggest.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <functional>
+
+namespace cleave::rt {
+namespace {
+
+struct Flag {
+  std::string name;
+  /// Empty for a switch.
+  std::string value;
+  std::string help;
+  /// Why the text is no such value, or nothing.
+  std::function<std::optional<std::string>(const std::string &)> set;
+};
+
+using Refusal = std::optional<std::string>;
+
+Refusal parseCount(const std::string &text, uint64_t least, uint64_t most, uint64_t &out) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
+    return fmt::format("a whole number from {} to {}", least, most);
+  out = value;
+  return std::nullopt;
+}
+
+template <typename T>
+std::function<Refusal(const std::string &)> count(std::optional<T> &target, uint64_t least,
+                                                  uint64_t most = uint64_t(1) << 40) {
+  return [&target, least, most](const std::string &text) {
+    uint64_t value = 0;
+    const Refusal refused = parseCount(text, least, most, value);
+    if (!refused)
+      target = static_cast<T>(value);
+    return refused;
+  };
+}
+
+std::function<Refusal(const std::string &)> text(std::string &target) {
+  return [&target](const std::string &given) -> Refusal {
+    if (given.empty())
+      return "a name that is not empty";
+    target = given;
+    return std::nullopt;
+  };
+}
+
+std::function<Refusal(const std::string &)> files(std::vector<std::string> &target) {
+  return [&target](const std::string &given) -> Refusal {
+    for (size_t start = 0; start <= given.size();) {
+      const size_t comma = std::min(given.find(',', start), given.size());
+      if (comma == start)
+        return "file names separated by commas";
+      target.push_back(given.substr(start, comma - start));
+      start = comma + 1;
+    }
+    return std::nullopt;
+  };
+}
+
+std::function<Refusal(const std::string &)> toggle(bool &target) {
+  return [&target](const std::string &) -> Refusal {
+    target = true;
+    return std::nullopt;
+  };
+}
+
+std::vector<Flag> flagTable(TrainFlags &flags) {
+  auto tokenBits = [&flags](const std::string &given) -> Refusal {
+    if (given != "8" && given != "16" && given != "32")
+      return "8, 16 or 32";
+    flags.tokenBits = static_cast<unsigned>(std::stoi(given));
+    return std::nullopt;
+  };
+  auto exportType = [&flags](const std::string &given) -> Refusal {
+    if (given != "fp32" && given != "bf16")
+      return "fp32 or bf16";
+    flags.exportType = given == "bf16" ? FloatType::BF16 : FloatType::F32;
+    return std::nullopt;
+  };
+  return {
+      {"--data", "FILE[,FILE…]", "token files to train on", files(flags.data)},
+      {"--token-bits", "N", "width of raw token files: 8, 16 or 32", tokenBits},
+      {"--steps", "N", "steps of the whole run", count(flags.steps, 0)},
+      {"--ranks", "N", "ranks, as threads of this process", count(flags.ranks, 1, 1 << 16)},
+      {"--threads", "N", "threads of each rank", count(flags.threads, 1, 1 << 12)},
+      {"--device", "NAME", "cpu", text(flags.device)},
+      {"--init", "FILE|DIR", "initial weights in safetensors", text(flags.init)},
+      {"--export", "DIR", "write config.json and model.safetensors at the end",
+       text(flags.exportFolder)},
+      {"--export-dtype", "fp32|bf16", "type of exported weights", exportType},
+      {"--log", "FILE", "write JSON lines", text(flags.log)},
+      {"--checkpoint", "DIR", "where checkpoints go", text(flags.checkpoint)},
+      {"--save-every", "N", "steps between checkpoints", count(flags.saveEvery, 1)},
+      {"--resume", "", "go on from the newest complete checkpoint", toggle(flags.resume)},
+      {"--allow-schedule-change", "", "resume with another learning-rate schedule",
+       toggle(flags.allowScheduleChange)},
+      {"--allow-data-change", "", "resume on other data", toggle(flags.allowDataChange)},
+      {"--eval-data", "FILE[,FILE…]", "token files to evaluate on", files(flags.evalData)},
+      {"--eval-every", "N", "steps between evaluations", count(flags.evalEvery, 1)},
+      {"--eval-sequences", "N", "sequences of an evaluation", count(flags.evalSequences, 1)},
+      {"--profile", "", "print per-command times at the end", toggle(flags.profile)},
+      {"--info", "", "describe the program and stop", toggle(flags.info)},
+      {"--json", "", "report an error as one line of JSON", toggle(flags.json)},
+      {"--help", "", "this list", toggle(flags.help)},
+  };
+}
+
+Error unknownFlag(const std::string &name, const std::vector<Flag> &table) {
+  Error error = userError("flags.unknown", fmt::format("there is no flag \"{}\"", name))
+                    .withGiven(name)
+                    .withRule("--help lists all flags");
+  std::vector<std::string> names;
+  for (const Flag &flag : table)
+    names.push_back(flag.name);
+  if (auto nearest = nearestName(name, names))
+    error.suggestions.push_back(*nearest);
+  return error;
+}
+
+Status needs(bool given, const char *flag, bool other, const char *otherFlag) {
+  if (!given || other)
+    return {};
+  return userError("flags.missing", fmt::format("{} needs {}", flag, otherFlag))
+      .suggest(fmt::format("add {}", otherFlag));
+}
+
+Status checkTogether(const TrainFlags &flags) {
+  if (flags.help || flags.info)
+    return {};
+  CLEAVE_RT_RETURN_IF_ERROR(needs(flags.saveEvery.has_value(), "--save-every",
+                                  !flags.checkpoint.empty(), "--checkpoint DIR"));
+  CLEAVE_RT_RETURN_IF_ERROR(
+      needs(flags.resume, "--resume", !flags.checkpoint.empty(), "--checkpoint DIR"));
+  CLEAVE_RT_RETURN_IF_ERROR(needs(flags.evalEvery.has_value(), "--eval-every",
+                                  !flags.evalData.empty(), "--eval-data FILE"));
+  CLEAVE_RT_RETURN_IF_ERROR(needs(true, "training", flags.steps.has_value(), "--steps N"));
+  return needs(*flags.steps > 0, "training", !flags.data.empty(), "--data FILE");
+}
+
+} // namespace
+
+StatusOr<TrainFlags> parseTrainFlags(std::span<const std::string> arguments) {
+  TrainFlags flags;
+  const std::vector<Flag> table = flagTable(flags);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string &argument = arguments[i];
+    if (!argument.starts_with("-"))
+      return userError(
+                 "flags.unexpected",
+                 fmt::format("\"{}\" is no flag, and the one before it takes no value", argument))
+          .withGiven(argument);
+    const size_t equals = argument.find('=');
+    const std::string name = argument.substr(0, equals);
+    const Flag *flag = nullptr;
+    for (const Flag &known : table)
+      if (known.name == name)
+        flag = &known;
+    if (!flag)
+      return unknownFlag(name, table);
+    std::string value;
+    if (equals != std::string::npos) {
+      if (flag->value.empty())
+        return userError("flags.bad_value", fmt::format("{} takes no value", name))
+            .withGiven(argument)
+            .suggest(name);
+      value = argument.substr(equals + 1);
+    } else if (!flag->value.empty()) {
+      if (i + 1 == arguments.size() || arguments[i + 1].starts_with("--"))
+        return userError("flags.missing_value", fmt::format("{} needs a value", name))
+            .withRule(fmt::format("{} {}: {}", name, flag->value, flag->help));
+      value = arguments[++i];
+    }
+    if (const Refusal refused = flag->set(value))
+      return userError("flags.bad_value", fmt::format("\"{}\" is no value for {}", value, name))
+          .withGiven(fmt::format("{} {}", name, value))
+          .withRule(fmt::format("{} takes {}", name, *refused));
+  }
+  CLEAVE_RT_RETURN_IF_ERROR(checkTogether(flags));
+  return flags;
+}
+
+std::string trainFlagsHelp() {
+  TrainFlags flags;
+  std::string help;
+  for (const Flag &flag : flagTable(flags))
+    help += fmt::format("  {:<34} {}\n", flag.name + (flag.value.empty() ? "" : " ") + flag.value,
+                        flag.help);
+  return help;
+}
+
+} // namespace cleave::rt

@@ -1,0 +1,219 @@
+// Every collective against plain loops: 1 to 8 ranks (more than this machine
+// may have cores), odd sizes, random times of arrival; results must be bitwise
+// those of a loop in rank order.
+#include "runtime/Comm/Local/LocalWorld.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <thread>
+
+using namespace cleave::rt;
+
+namespace {
+
+using Buffers = std::vector<std::vector<float>>;
+
+/// The same values on every call with the same arguments, of mixed magnitude so
+/// that another order of summation shows.
+Buffers randomBuffers(size_t ranks, size_t floats, unsigned seed) {
+  std::mt19937 random(seed);
+  Buffers buffers(ranks, std::vector<float>(floats));
+  for (auto &buffer : buffers)
+    for (float &value : buffer)
+      value = std::ldexp(static_cast<float>(random() % 20011) - 10000.0f,
+                         static_cast<int>(random() % 20) - 10);
+  return buffers;
+}
+
+void arriveLate(std::mt19937 &random) {
+  switch (random() % 4) {
+  case 0:
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
+    break;
+  case 1:
+    std::this_thread::yield();
+    break;
+  default:
+    break;
+  }
+}
+
+bool sameBits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+}
+
+std::vector<float> reducedInOrder(const Buffers &buffers, ReduceKind kind) {
+  std::vector<float> result = buffers[0];
+  for (size_t r = 1; r < buffers.size(); ++r)
+    for (size_t i = 0; i < result.size(); ++i)
+      result[i] =
+          kind == ReduceKind::Sum ? result[i] + buffers[r][i] : std::max(result[i], buffers[r][i]);
+  return result;
+}
+
+std::vector<int> everyone(int ranks) {
+  std::vector<int> all;
+  for (int rank = 0; rank < ranks; ++rank)
+    all.push_back(rank);
+  return all;
+}
+
+std::unique_ptr<LocalWorld> makeWorld(int ranks, const std::vector<std::vector<int>> &groups = {}) {
+  auto world = LocalWorld::create(ranks, groups);
+  EXPECT_TRUE(world.ok());
+  return std::move(*world);
+}
+
+class Collectives : public ::testing::TestWithParam<int> {};
+
+const size_t sizes[] = {0, 1, 3, 17, 255, 257, 2048, 5003};
+
+TEST_P(Collectives, AllReduceIsTheLoopInRankOrder) {
+  const int ranks = GetParam();
+  const Status status = makeWorld(ranks)->run([&](World &world) -> Status {
+    CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * comm, world.group(everyone(ranks)));
+    std::mt19937 random(static_cast<unsigned>(world.rank()));
+    for (ReduceKind kind : {ReduceKind::Sum, ReduceKind::Max})
+      for (size_t size : sizes) {
+        const Buffers all = randomBuffers(ranks, size, static_cast<unsigned>(size));
+        std::vector<float> mine = all[world.rank()];
+        arriveLate(random);
+        CLEAVE_RT_RETURN_IF_ERROR(comm->allReduce(mine, kind));
+        EXPECT_TRUE(sameBits(mine, reducedInOrder(all, kind))) << size;
+      }
+    return Status::success();
+  });
+  EXPECT_TRUE(status.ok()) << renderText(status.error());
+}
+
+TEST_P(Collectives, ReduceScatterGivesEachItsBlock) {
+  const int ranks = GetParam();
+  const Status status = makeWorld(ranks)->run([&](World &world) -> Status {
+    CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * comm, world.group(everyone(ranks)));
+    std::mt19937 random(static_cast<unsigned>(world.rank()) + 100);
+    for (size_t block : sizes)
+      for (bool inPlace : {false, true}) {
+        const Buffers all = randomBuffers(ranks, block * ranks, static_cast<unsigned>(block));
+        std::vector<float> send = all[world.rank()], out(block, NAN);
+        const size_t first = block * world.rank();
+        std::span<float> receive = inPlace ? std::span(send).subspan(first, block) : std::span(out);
+        arriveLate(random);
+        CLEAVE_RT_RETURN_IF_ERROR(comm->reduceScatter(send, receive, ReduceKind::Sum));
+        const std::vector<float> expected = reducedInOrder(all, ReduceKind::Sum);
+        EXPECT_TRUE(sameBits(receive, std::span(expected).subspan(first, block))) << block;
+      }
+    return Status::success();
+  });
+  EXPECT_TRUE(status.ok()) << renderText(status.error());
+}
+
+TEST_P(Collectives, AllGatherAndAllToAllAndBroadcastMoveBlocks) {
+  const int ranks = GetParam();
+  const Status status = makeWorld(ranks)->run([&](World &world) -> Status {
+    CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * comm, world.group(everyone(ranks)));
+    const size_t self = world.rank();
+    std::mt19937 random(static_cast<unsigned>(self) + 200);
+    for (size_t block : sizes) {
+      const Buffers all = randomBuffers(ranks, block * ranks, static_cast<unsigned>(block) + 1);
+      std::vector<float> out(block * ranks, NAN), expected(block * ranks);
+      const std::span<const float> mine(all[self]);
+      arriveLate(random);
+      CLEAVE_RT_RETURN_IF_ERROR(comm->allGather(mine.first(block), out));
+      for (int r = 0; r < ranks; ++r)
+        std::copy_n(all[r].begin(), block, expected.begin() + r * block);
+      EXPECT_TRUE(sameBits(out, expected)) << block;
+      // In place: the block already lies where it belongs.
+      std::vector<float> gathered(block * ranks, NAN);
+      std::copy_n(all[self].begin(), block, gathered.begin() + self * block);
+      CLEAVE_RT_RETURN_IF_ERROR(
+          comm->allGather(std::span(gathered).subspan(self * block, block), gathered));
+      EXPECT_TRUE(sameBits(gathered, expected)) << block;
+
+      arriveLate(random);
+      CLEAVE_RT_RETURN_IF_ERROR(comm->allToAll(mine, out));
+      for (int r = 0; r < ranks; ++r)
+        std::copy_n(all[r].begin() + self * block, block, expected.begin() + r * block);
+      EXPECT_TRUE(sameBits(out, expected)) << block;
+
+      const int root = static_cast<int>(block % ranks);
+      std::vector<float> data = all[self];
+      arriveLate(random);
+      CLEAVE_RT_RETURN_IF_ERROR(comm->broadcast(data, root));
+      EXPECT_TRUE(sameBits(data, all[root])) << block;
+      CLEAVE_RT_RETURN_IF_ERROR(comm->barrier());
+    }
+    return Status::success();
+  });
+  EXPECT_TRUE(status.ok()) << renderText(status.error());
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, ::testing::Values(1, 2, 3, 4, 5, 8));
+
+TEST(LocalWorld, GroupsOfAGridWorkSideBySide) {
+  // Rank = 2·row + column; a sum over rows' groups, then over columns'. The
+  // groups of columns are listed backwards: order is the group's own.
+  const std::vector<std::vector<int>> groups = {{0, 1}, {2, 3}, {2, 0}, {3, 1}};
+  const Status status = makeWorld(4, groups)->run([&](World &world) -> Status {
+    const int self = world.rank();
+    CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * row, world.group(groups[self / 2]));
+    CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * column, world.group(groups[2 + self % 2]));
+    EXPECT_EQ(row->rank(), self % 2);
+    EXPECT_EQ(column->rank(), self < 2 ? 1 : 0);
+    std::mt19937 random(static_cast<unsigned>(self));
+    for (int round = 0; round < 300; ++round) {
+      std::vector<float> value(5, static_cast<float>(self + round));
+      arriveLate(random);
+      CLEAVE_RT_RETURN_IF_ERROR(row->allReduce(value, ReduceKind::Sum));
+      EXPECT_EQ(value[4], static_cast<float>(self / 2 * 4 + 1 + 2 * round));
+      CLEAVE_RT_RETURN_IF_ERROR(column->allReduce(value, ReduceKind::Max));
+      EXPECT_EQ(value[0], static_cast<float>(5 + 2 * round));
+      std::vector<float> order(2, NAN), mine{static_cast<float>(self)};
+      CLEAVE_RT_RETURN_IF_ERROR(column->allGather(mine, order));
+      EXPECT_EQ(order[0], order[1] + 2);
+    }
+    return Status::success();
+  });
+  EXPECT_TRUE(status.ok()) << renderText(status.error());
+}
+
+TEST(LocalWorld, AMaximumWithANaNIsNaNWhereverItComesFrom) {
+  for (int culprit : {0, 1, 2}) {
+    const Status status = makeWorld(3)->run([&](World &world) -> Status {
+      CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * comm, world.group({0, 1, 2}));
+      float value = world.rank() == culprit ? NAN : 1.0f;
+      CLEAVE_RT_RETURN_IF_ERROR(comm->allReduce(std::span(&value, 1), ReduceKind::Max));
+      EXPECT_TRUE(std::isnan(value));
+      return Status::success();
+    });
+    EXPECT_TRUE(status.ok());
+  }
+}
+
+TEST(LocalWorld, CountsMessages) {
+  auto world = makeWorld(2);
+  const Status status = world->run([&](World &rank) -> Status {
+    CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * comm, rank.group({0, 1}));
+    std::vector<float> four(4, 1.0f), two(2, 1.0f);
+    CLEAVE_RT_RETURN_IF_ERROR(comm->allReduce(four, ReduceKind::Sum));
+    CLEAVE_RT_RETURN_IF_ERROR(comm->allReduce(two, ReduceKind::Sum));
+    CLEAVE_RT_RETURN_IF_ERROR(comm->allGather(two, four));
+    CLEAVE_RT_RETURN_IF_ERROR(comm->reduceScatter(four, two, ReduceKind::Sum));
+    return comm->barrier();
+  });
+  ASSERT_TRUE(status.ok());
+  for (int rank = 0; rank < 2; ++rank) {
+    const Communicator *comm = *world->rank(rank).group({0, 1});
+    EXPECT_EQ(comm->traffic(CollectiveKind::AllReduce).calls, 2u);
+    EXPECT_EQ(comm->traffic(CollectiveKind::AllReduce).bytes, 24u);
+    EXPECT_EQ(comm->traffic(CollectiveKind::AllGather).bytes, 16u);
+    EXPECT_EQ(comm->traffic(CollectiveKind::ReduceScatter).bytes, 16u);
+    EXPECT_EQ(comm->traffic(CollectiveKind::AllToAll).calls, 0u);
+    EXPECT_EQ(comm->traffic(CollectiveKind::Barrier).calls, 1u);
+  }
+}
+
+} // namespace

@@ -1,0 +1,171 @@
+// Parameters reach every rank's block from files and from numbers, padding stays
+// zero, and files that do not fit are refused by kind.
+#include "runtime/Train/Weights.h"
+#include "runtime/Train/StateBlocks.h"
+
+#include "../TemporaryFolder.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+using namespace cleave::rt;
+
+namespace {
+
+/// One parameter [7, 4], seen as [7, 2, 2], cut by tensor=2 along rows and by
+/// data=2 along the last dimension; one whole scalar-like vector.
+Program twoParameters() {
+  Program program;
+  program.mesh.axes = {{"data", 2}, {"tensor", 2}};
+  program.segments = {{"weights", 4096}};
+  StateEntry matrix;
+  matrix.name = "model.embed.weight";
+  matrix.aliases = {"lm_head.weight"};
+  matrix.fileShape = {7, 4};
+  matrix.shape = {7, 2, 2};
+  matrix.sharding.axes = {{1}, {}, {0}};
+  matrix.initial = {0, 0.02};
+  matrix.slot(Slot::Value) = Region{0, 0, 4 * 4 * 2 * 1};
+  StateEntry vector;
+  vector.name = "model.norm.weight";
+  vector.fileShape = vector.shape = {5};
+  vector.sharding.axes = {{}};
+  vector.initial = {1, 0};
+  vector.slot(Slot::Value) = Region{0, 1024, 20};
+  program.state = {matrix, vector};
+  return program;
+}
+
+using Tensors = std::map<std::string, std::pair<Shape, std::vector<float>>>;
+
+std::string writeTensors(const TemporaryFolder &folder, const Tensors &tensors) {
+  const std::string path = folder.file("model.safetensors");
+  std::vector<TensorPlan> plans;
+  for (const auto &[name, tensor] : tensors)
+    plans.push_back({name, FloatType::F32, tensor.first});
+  auto writer = SafeTensorsWriter::create(path, plans, {}, "test.write");
+  EXPECT_TRUE(writer.ok());
+  for (const TensorPlan &plan : std::vector<TensorPlan>(writer->tensors()))
+    EXPECT_TRUE(writer->append(tensors.at(plan.name).second).ok());
+  EXPECT_TRUE(writer->commit().ok());
+  return path;
+}
+
+std::vector<float> counting(size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i)
+    values[i] = 0.5f + static_cast<float>(i);
+  return values;
+}
+
+/// Every rank's matrix block holds `global` where it is real and zero elsewhere.
+void expectBlocks(const Program &program, int64_t rank, const float *value,
+                  const std::vector<float> &global) {
+  const auto at = program.mesh.coordinates(rank);
+  for (int64_t i = 0; i < 4; ++i)
+    for (int64_t j = 0; j < 2; ++j) {
+      const int64_t row = at[1] * 4 + i;
+      const float expected = row < 7 ? global[row * 4 + j * 2 + at[0]] : 0;
+      EXPECT_EQ(value[i * 2 + j], expected) << "rank " << rank << " at " << i << "," << j;
+    }
+}
+
+TEST(Weights, ReachEveryRanksBlock) {
+  TemporaryFolder folder;
+  const Program program = twoParameters();
+  const std::string path = writeTensors(folder, {{"embed.weight", {{7, 4}, counting(28)}},
+                                                 {"model.norm.weight", {{5}, counting(5)}},
+                                                 {"h.0.attn.bias", {{2}, counting(2)}}});
+  auto weights = InitialWeights::open(path, program);
+  ASSERT_TRUE(weights.ok()) << weights.error().message;
+  EXPECT_EQ(weights->unused(), std::vector<std::string>{"h.0.attn.bias"});
+  for (unsigned workers : {1u, 2u}) {
+    ThreadPool pool(workers);
+    for (int64_t rank = 0; rank < 4; ++rank) {
+      auto memory = RankMemory::allocate(program);
+      ASSERT_TRUE(memory.ok());
+      ASSERT_TRUE(weights->load(program, rank, *memory, pool).ok());
+      expectBlocks(program, rank, memory->floats({0, 0, 32}), counting(28));
+      EXPECT_EQ(memory->floats({0, 1024, 20})[4], 4.5f);
+    }
+  }
+}
+
+TEST(Weights, GeneratedNumbersDoNotDependOnTheLayout) {
+  Program cut = twoParameters(), whole = twoParameters();
+  whole.mesh.axes = {{"data", 1}, {"tensor", 1}};
+  whole.state[0].slot(Slot::Value) = Region{0, 0, 112};
+  ThreadPool pool(2);
+  auto reference = RankMemory::allocate(whole);
+  ASSERT_TRUE(generateWeights(whole, 0, 42, *reference, pool).ok());
+  const float *all = reference->floats({0, 0, 112});
+  const std::vector<float> global(all, all + 28);
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    auto memory = RankMemory::allocate(cut);
+    ASSERT_TRUE(generateWeights(cut, rank, 42, *memory, pool).ok());
+    expectBlocks(cut, rank, memory->floats({0, 0, 32}), global);
+    for (int i = 0; i < 5; ++i)
+      EXPECT_EQ(memory->floats({0, 1024, 20})[i], 1.0f);
+  }
+}
+
+void expectRefused(const Tensors &tensors, const std::string &kind, const std::string &mention) {
+  TemporaryFolder folder;
+  auto weights = InitialWeights::open(writeTensors(folder, tensors), twoParameters());
+  ASSERT_FALSE(weights.ok());
+  EXPECT_EQ(weights.error().kind, kind);
+  EXPECT_NE(renderText(weights.error()).find(mention), std::string::npos)
+      << renderText(weights.error());
+}
+
+TEST(Weights, RefusesFilesThatDoNotFit) {
+  const Tensors good = {{"model.embed.weight", {{7, 4}, counting(28)}},
+                        {"model.norm.weight", {{5}, counting(5)}}};
+  Tensors missing = good;
+  missing.erase("model.norm.weight");
+  missing["model.norm.weigth"] = {{5}, counting(5)};
+  expectRefused(missing, "import.missing_tensor", "model.norm.weigth");
+
+  Tensors shape = good;
+  shape["model.embed.weight"].first = {4, 7};
+  expectRefused(shape, "import.shape_mismatch", "[7, 4]");
+
+  Tensors tied = good;
+  tied["lm_head.weight"] = tied["model.embed.weight"];
+  tied["lm_head.weight"].second[9] += 1;
+  expectRefused(tied, "import.tied_conflict", "element 9");
+}
+
+TEST(Weights, TakesATiedTensorUnderEitherNameOrEqualCopies) {
+  const Program program = twoParameters();
+  ThreadPool pool(1);
+  for (int form = 0; form < 2; ++form) {
+    TemporaryFolder folder;
+    Tensors tensors = {{"lm_head.weight", {{7, 4}, counting(28)}},
+                       {"model.norm.weight", {{5}, counting(5)}}};
+    if (form == 1)
+      tensors["model.embed.weight"] = tensors["lm_head.weight"];
+    auto weights = InitialWeights::open(writeTensors(folder, tensors), program);
+    ASSERT_TRUE(weights.ok()) << weights.error().message;
+    EXPECT_TRUE(weights->unused().empty());
+    auto memory = RankMemory::allocate(program);
+    ASSERT_TRUE(weights->load(program, 3, *memory, pool).ok());
+    expectBlocks(program, 3, memory->floats({0, 0, 32}), counting(28));
+  }
+}
+
+TEST(StateBlocks, RunsCoverTheBoxAndJoinWhereTheyCan) {
+  const Program program = twoParameters();
+  const auto whole = runsOf(program, program.state[1], 0, 1 << 16);
+  ASSERT_EQ(whole.size(), 1u);
+  EXPECT_EQ(whole[0].count, 5);
+  EXPECT_EQ(runsOf(program, program.state[1], 0, 2).size(), 3u);
+  int64_t total = 0;
+  for (int64_t rank = 0; rank < 4; ++rank)
+    for (const StateRun &run : runsOf(program, program.state[0], rank, 1 << 16))
+      total += run.count;
+  EXPECT_EQ(total, 28);
+}
+
+} // namespace
