@@ -10,21 +10,25 @@
 namespace cleave::rt {
 
 StopSignals::StopSignals() {
-  sigset_t watched;
   sigemptyset(&watched);
   sigaddset(&watched, SIGINT);
   sigaddset(&watched, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &watched, &before);
-  watcher = std::thread([this, watched] { watch(watched); });
+  watcher = std::thread([this] { watch(); });
 }
 
 StopSignals::~StopSignals() {
   done = true;
   watcher.join();
+  // A signal that came after the last look is a wish that came too late: it must
+  // not end the process once the mask is lifted.
+  const timespec now{0, 0};
+  while (sigtimedwait(&watched, nullptr, &now) >= 0) {
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void StopSignals::watch(const sigset_t &watched) {
+void StopSignals::watch() {
   // Looks up now and then, since nothing else could end the wait.
   const timespec moment{0, 50'000'000};
   while (!done) {

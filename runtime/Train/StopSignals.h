@@ -22,10 +22,11 @@ public:
   bool requested() const { return stop.load(std::memory_order_relaxed); }
 
 private:
-  void watch(const sigset_t &watched);
+  void watch();
 
   std::atomic<bool> stop{false};
   std::atomic<bool> done{false};
+  sigset_t watched;
   sigset_t before;
   std::thread watcher;
 };
