@@ -52,19 +52,33 @@ function(cleave_add_tool name)
   cmake_parse_arguments(A "" "" "SOURCES;LINKS;DEPENDS" ${ARGN})
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE ${A_LINKS} MLIR LLVM)
-  target_compile_options(${name} PRIVATE ${CLEAVE_WARNINGS})
+  # -fPIC as the precompiled header was made with; CMake gives executables -fPIE.
+  target_compile_options(${name} PRIVATE ${CLEAVE_WARNINGS} -fPIC)
   target_precompile_headers(${name} REUSE_FROM CleavePCH)
   if(A_DEPENDS)
     add_dependencies(${name} ${A_DEPENDS})
   endif()
 endfunction()
 
-# cleave_add_unittest(name SOURCES … LINKS …): one GoogleTest program, one CTest entry per test.
+# cleave_add_unittest(name SOURCES … LINKS … [WHOLE]): one GoogleTest program; one
+# CTest entry per test, or with WHOLE one for the program (tests that share work).
 include(GoogleTest)
 function(cleave_add_unittest name)
-  cmake_parse_arguments(A "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(A "WHOLE" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE ${A_LINKS} GTest::gtest GTest::gtest_main)
   target_compile_options(${name} PRIVATE ${CLEAVE_WARNINGS})
-  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60)
+  if(A_WHOLE)
+    add_test(NAME ${name} COMMAND ${name})
+  else()
+    gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 120)
+  endif()
+endfunction()
+
+# cleave_add_passes(Topic): generates Passes.h.inc in the build folder's twin of
+# the calling folder from include/cleave/Transforms/<Topic>/Passes.td.
+function(cleave_add_passes topic)
+  set(LLVM_TARGET_DEFINITIONS ${PROJECT_SOURCE_DIR}/include/cleave/Transforms/${topic}/Passes.td)
+  mlir_tablegen(Passes.h.inc -gen-pass-decls -name ${topic})
+  add_public_tablegen_target(Cleave${topic}IncGen)
 endfunction()

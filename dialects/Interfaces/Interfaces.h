@@ -11,4 +11,11 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpDefinition.h"
 
+namespace cleave {
+
+/// What a state operator does to the tensor that it addresses.
+enum class StateAccess { Read, Write, Accumulate };
+
+} // namespace cleave
+
 #include "dialects/Interfaces/Interfaces.h.inc"

@@ -69,4 +69,43 @@ def InterpretableInterface : OpInterface<"InterpretableOpInterface"> {
   ];
 }
 
+def ContractionInterface : OpInterface<"ContractionOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    Marks an operator of two operands and one result whose result is the sum of
+    products over the factors that it lacks (all as its sharding rule says): a
+    matrix product, which a library runs and which can add to what is there.
+  }];
+}
+
+def CollectiveInterface : OpInterface<"CollectiveOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = "An operator whose ranks exchange values: its meaning for all ranks at once.";
+  let methods = [
+    InterfaceMethod<[{
+        Computes every rank's results from every rank's operands, both indexed
+        by rank. Results come with the shapes of the static result types and
+        hold NaN. The operator finds the mesh, and so its groups of ranks, itself.
+      }],
+      "::llvm::LogicalResult", "interpretRanks",
+      (ins "::llvm::ArrayRef<::llvm::SmallVector<const ::cleave::HostTensor *>>":$operandsByRank,
+           "::llvm::MutableArrayRef<::llvm::SmallVector<::cleave::HostTensor>>":$resultsByRank)>,
+  ];
+}
+
+def StateInterface : OpInterface<"StateOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    An operator that reads or changes a tensor kept from one run of the program
+    to the next. The tensor is known by a symbol and a slot. `Read` yields it as
+    result 0; `Write` replaces it by operand 0; `Accumulate` adds operand 0 to
+    it, and what is not there yet counts as zeros.
+  }];
+  let methods = [
+    InterfaceMethod<"What is done to the tensor.", "::cleave::StateAccess", "getStateAccess">,
+    InterfaceMethod<"The symbol that owns the tensor.", "::llvm::StringRef", "getStateSymbol">,
+    InterfaceMethod<"Which of the symbol's tensors.", "::llvm::StringRef", "getStateSlot">,
+  ];
+}
+
 #endif

@@ -19,6 +19,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Value.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include <optional>
 #include <string>
@@ -37,9 +38,11 @@ struct Factor {
   /// How results that lack this factor combine over ranks; absent: the operator
   /// completes them itself when it is made local (`buildLocal`).
   std::optional<ReductionKind> reduction;
-  /// What the padding of an uneven block must hold in the first operand that
-  /// has this factor, where a result lacks it; absent: padding is harmless.
+  /// What the padding of an uneven block must hold in `neutralOperand`, where a
+  /// result lacks the factor; absent: padding is harmless.
   std::optional<double> neutral;
+  /// The operand whose padding matters; -1: the first that has this factor.
+  int neutralOperand = -1;
 };
 
 struct ShardingRule {
@@ -53,6 +56,16 @@ struct ShardingRule {
   int find(llvm::StringRef name) const {
     for (size_t i = 0; i < factors.size(); ++i)
       if (factors[i].name == name)
+        return static_cast<int>(i);
+    return -1;
+  }
+  /// The operand whose padding along `factor` must hold the factor's `neutral`,
+  /// or -1 if no operand has the factor.
+  int neutralOperand(int factor) const {
+    if (factors[factor].neutralOperand >= 0)
+      return factors[factor].neutralOperand;
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (llvm::is_contained(operands[i], factor))
         return static_cast<int>(i);
     return -1;
   }

@@ -194,8 +194,7 @@ SmallVector<Value> StackOp::buildGradient(OpBuilder &b, ValueRange gradients, Ar
   return SmallVector<Value>(unstack.getResults());
 }
 
-LogicalResult StackOp::interpret(ArrayRef<const HostTensor *> in,
-                                 MutableArrayRef<HostTensor> out) {
+LogicalResult StackOp::interpret(ArrayRef<const HostTensor *> in, MutableArrayRef<HostTensor> out) {
   auto [outer, inner] = outerInner(out[0].shape, findDim(getType(), getDim()));
   int64_t n = in.size();
   for (int64_t part = 0; part < n; ++part)

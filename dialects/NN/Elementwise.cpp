@@ -19,8 +19,7 @@ static LogicalResult verifyElementwise(Operation *op) {
 
 /// Applies `scalar` to the operands, broadcast by name.
 template <typename Op>
-static LogicalResult interpretElementwise(Op op, ArrayRef<const HostTensor *> in,
-                                          HostTensor &out) {
+static LogicalResult interpretElementwise(Op op, ArrayRef<const HostTensor *> in, HostTensor &out) {
   SmallVector<SmallVector<int64_t>> strides;
   for (auto [v, tensor] : llvm::zip(op->getOperands(), in)) {
     SmallVector<int64_t> own = tensor->strides(), s;

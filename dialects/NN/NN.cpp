@@ -76,8 +76,8 @@ void DimsAttr::print(AsmPrinter &printer) const {
 LogicalResult DimsAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
                                        function_ref<InFlightDiagnostic()> emitError) const {
   if (shape.size() != getNames().size())
-    return emitError() << "#nn.dims names " << getNames().size() << " dimensions of a tensor of rank "
-                       << shape.size();
+    return emitError() << "#nn.dims names " << getNames().size()
+                       << " dimensions of a tensor of rank " << shape.size();
   llvm::SmallPtrSet<Attribute, 8> seen;
   for (StringAttr n : getNames())
     if (!seen.insert(n).second)

@@ -47,8 +47,18 @@ mlir::RankedTensorType withElement(mlir::RankedTensorType type, mlir::Type eleme
 /// are in order of first appearance, operands first.
 ShardingRule ruleByNames(mlir::Operation *op);
 
+/// Says that it is `operand` whose padding must be neutral, for every factor that
+/// is summed over. For a gradient operator that is the gradient: it is what all
+/// the sums are linear in.
+void setNeutralOperand(ShardingRule &rule, int operand);
+
 /// Makes every dimension of `type` impossible to cut in `rule`.
 void keepWhole(ShardingRule &rule, mlir::Type type);
+
+/// Checks that `values` have the dimensions `names`, in this order; `what` says
+/// in the diagnostic which values these are.
+llvm::LogicalResult verifyDims(mlir::Operation *op, mlir::ValueRange values,
+                               llvm::ArrayRef<mlir::StringAttr> names, llvm::StringRef what);
 
 /// Checks that dimensions with one name have one size, over all operands and
 /// results (a dynamic size agrees only with a dynamic one).

@@ -70,10 +70,27 @@ ShardingRule ruleByNames(Operation *op) {
   return rule;
 }
 
+void setNeutralOperand(ShardingRule &rule, int operand) {
+  for (Factor &factor : rule.factors)
+    if (factor.neutral)
+      factor.neutralOperand = operand;
+}
+
 void keepWhole(ShardingRule &rule, Type type) {
   for (StringAttr name : dimNames(type))
     if (int f = rule.find(name.getValue()); f >= 0)
       rule.factors[f].shardable = false;
+}
+
+LogicalResult verifyDims(Operation *op, ValueRange values, ArrayRef<StringAttr> names,
+                         StringRef what) {
+  for (Value v : values)
+    if (dimNames(v) != names) {
+      InFlightDiagnostic error = op->emitOpError() << "needs " << what << " of dimensions [";
+      llvm::interleaveComma(names, error, [&](StringAttr n) { error << n.getValue(); });
+      return error << "], not " << v.getType();
+    }
+  return success();
 }
 
 LogicalResult verifySizesByName(Operation *op) {

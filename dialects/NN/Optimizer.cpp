@@ -7,6 +7,27 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::nn;
 
+LogicalResult SumSquaresOp::verify() { return verifyDims(*this, getResult(), {}, "a sum"); }
+
+LogicalResult ClipScaleOp::verify() {
+  return verifyDims(*this, {getTotal(), getNorm(), getScale()}, {}, "scalars");
+}
+
+LogicalResult ReciprocalOp::verify() {
+  return verifyDims(*this, {getInput(), getResult()}, {}, "scalars");
+}
+
+LogicalResult AdamWOp::verify() {
+  if (failed(verifyDims(*this,
+                        {getGradient(), getMoment1(), getMoment2(), getNewValue(), getNewMoment1(),
+                         getNewMoment2()},
+                        dimNames(getValue()), "a gradient, moments and results")) ||
+      failed(verifyDims(*this, {getScale(), getRate(), getCorrection1(), getCorrection2()}, {},
+                        "scalars")))
+    return failure();
+  return verifySizesByName(*this);
+}
+
 ShardingRule SumSquaresOp::getShardingRule() { return ruleByNames(*this); }
 
 LogicalResult SumSquaresOp::interpret(ArrayRef<const HostTensor *> in,
@@ -38,8 +59,7 @@ LogicalResult ReciprocalOp::interpret(ArrayRef<const HostTensor *> in,
 
 ShardingRule AdamWOp::getShardingRule() { return ruleByNames(*this); }
 
-LogicalResult AdamWOp::interpret(ArrayRef<const HostTensor *> in,
-                                 MutableArrayRef<HostTensor> out) {
+LogicalResult AdamWOp::interpret(ArrayRef<const HostTensor *> in, MutableArrayRef<HostTensor> out) {
   double b1 = getBeta1().convertToDouble(), b2 = getBeta2().convertToDouble();
   double eps = getEps().convertToDouble(), decay = getWeightDecay().convertToDouble();
   double scale = in[4]->data[0], rate = in[5]->data[0], c1 = in[6]->data[0], c2 = in[7]->data[0];

@@ -36,23 +36,31 @@ def NN_Slot : I32EnumAttr<"Slot", "A tensor kept for a parameter", [
   let cppNamespace = "::cleave::nn";
 }
 
-class NN_StateOp<string mnemonic, list<Trait> traits = []>
-  : NN_Op<mnemonic, !listconcat(traits, [DeclareOpInterfaceMethods<SymbolUserOpInterface>])>;
+class NN_StateOp<string mnemonic, string access, list<Trait> traits = []>
+  : NN_Op<mnemonic, !listconcat(traits, [DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+                                         StateInterface])> {
+  let extraClassDeclaration = [{
+    ::cleave::StateAccess getStateAccess() { return ::cleave::StateAccess::}] # access # [{; }
+    ::llvm::StringRef getStateSymbol() { return getParameter(); }
+    ::llvm::StringRef getStateSlot() { return stringifySlot(getSlot()); }
+  }];
+}
 
-def NN_LoadOp : NN_StateOp<"load", [MemoryEffects<[MemRead]>]> {
+def NN_LoadOp : NN_StateOp<"load", "Read", [MemoryEffects<[MemRead]>]> {
   let summary = "Reads a tensor kept across micro-batches or steps";
   let arguments = (ins FlatSymbolRefAttr:$parameter, NN_Slot:$slot);
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$parameter $slot attr-dict `:` type($result)";
 }
 
-def NN_StoreOp : NN_StateOp<"store", [MemoryEffects<[MemWrite]>]> {
+def NN_StoreOp : NN_StateOp<"store", "Write", [MemoryEffects<[MemWrite]>]> {
   let summary = "Replaces a tensor kept across steps";
   let arguments = (ins NN_Tensor:$value, FlatSymbolRefAttr:$parameter, NN_Slot:$slot);
   let assemblyFormat = "$value `,` $parameter $slot attr-dict `:` type($value)";
 }
 
-def NN_AccumulateOp : NN_StateOp<"accumulate", [MemoryEffects<[MemRead, MemWrite]>]> {
+def NN_AccumulateOp : NN_StateOp<"accumulate", "Accumulate",
+                                 [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Adds to a tensor kept across micro-batches";
   let arguments = (ins NN_Tensor:$value, FlatSymbolRefAttr:$parameter, NN_Slot:$slot);
   let assemblyFormat = "$value `,` $parameter $slot attr-dict `:` type($value)";

@@ -29,14 +29,25 @@ static SmallVector<Value> withOffset(ShardingRule rule, StringRef factor, ValueR
 // embedding
 //===----------------------------------------------------------------------===//
 
+/// `rows` has the dimensions of the ids, then those of a row of the table.
+static LogicalResult verifyEmbedding(Operation *op, Value table, Value ids, Value rows,
+                                     Value offset) {
+  if (dimNames(table).size() < 2)
+    return op->emitOpError("needs a table of at least two dimensions");
+  SmallVector<StringAttr> want(dimNames(ids));
+  llvm::append_range(want, dimNames(table).drop_front());
+  if (failed(verifyDims(op, rows, want, "rows")) ||
+      (offset && failed(verifyDims(op, offset, {}, "an offset"))))
+    return failure();
+  return verifySizesByName(op);
+}
+
 LogicalResult EmbeddingOp::verify() {
-  if (dimNames(getTable()).size() < 2)
-    return emitOpError("needs a table of at least two dimensions");
-  SmallVector<StringAttr> want(dimNames(getIds()));
-  llvm::append_range(want, dimNames(getTable()).drop_front());
-  if (dimNames(getType()) != ArrayRef(want))
-    return emitOpError("needs the dimensions of its ids, then those of a row, in its result");
-  return verifySizesByName(*this);
+  return verifyEmbedding(*this, getTable(), getIds(), getResult(), getOffset());
+}
+
+LogicalResult EmbeddingGradOp::verify() {
+  return verifyEmbedding(*this, getTableGradient(), getIds(), getGradient(), getOffset());
 }
 
 ShardingRule EmbeddingOp::getShardingRule() {
@@ -56,7 +67,8 @@ SmallVector<Value> EmbeddingOp::buildLocal(OpBuilder &b, ValueRange operands, Ty
 SmallVector<Value> EmbeddingOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<bool> wanted) {
   SmallVector<Value> out(getNumOperands());
   if (wanted[0])
-    out[0] = EmbeddingGradOp::create(b, getLoc(), getTable().getType(), getIds(), g[0], getOffset());
+    out[0] =
+        EmbeddingGradOp::create(b, getLoc(), getTable().getType(), getIds(), g[0], getOffset());
   return out;
 }
 
@@ -74,6 +86,7 @@ LogicalResult EmbeddingOp::interpret(ArrayRef<const HostTensor *> in,
 ShardingRule EmbeddingGradOp::getShardingRule() {
   ShardingRule rule = ruleByNames(*this);
   rule.linear = {{1}};
+  setNeutralOperand(rule, 1); // a padded id is a row like any other
   return rule;
 }
 
@@ -101,13 +114,44 @@ LogicalResult EmbeddingGradOp::interpret(ArrayRef<const HostTensor *> in,
 // cross_entropy
 //===----------------------------------------------------------------------===//
 
-LogicalResult CrossEntropyOp::verify() {
-  auto rows = dimNames(getLogits()).drop_back();
-  for (Type t : {Type(getTargets().getType()), Type(getLoss().getType()), Type(getLse().getType())})
-    if (dimNames(t) != rows)
-      return emitOpError("needs targets, losses and log-sum-exps of the rows of its logits");
-  return verifySizesByName(*this);
+/// `values` have one element for each row of the logits.
+static LogicalResult verifyRows(Operation *op, Value logits, ValueRange values) {
+  if (dimNames(logits).empty())
+    return op->emitOpError("needs logits with a dimension for the vocabulary");
+  if (failed(verifyDims(op, values, dimNames(logits).drop_back(), "targets and row values")))
+    return failure();
+  return verifySizesByName(op);
 }
+
+LogicalResult CrossEntropyOp::verify() {
+  return verifyRows(*this, getLogits(), {getTargets(), getLoss(), getLse()});
+}
+
+LogicalResult CrossEntropyPartialOp::verify() {
+  if (failed(verifyDims(*this, getOffset(), {}, "an offset")))
+    return failure();
+  return verifyRows(*this, getLogits(), {getTargets(), getMax(), getSum(), getTarget()});
+}
+
+LogicalResult CrossEntropyGradOp::verify() {
+  if (failed(verifyDims(*this, getLogitsGradient(), dimNames(getLogits()), "a gradient")) ||
+      (getOffset() && failed(verifyDims(*this, getOffset(), {}, "an offset"))))
+    return failure();
+  return verifyRows(*this, getLogits(), {getTargets(), getLse(), getGradient()});
+}
+
+/// All operands and results have the dimensions of the first result.
+static LogicalResult verifyAlike(Operation *op) {
+  auto names = dimNames(op->getResult(0));
+  if (failed(verifyDims(op, op->getOperands(), names, "operands")) ||
+      failed(verifyDims(op, op->getResults(), names, "results")))
+    return failure();
+  return verifySizesByName(op);
+}
+
+LogicalResult RescaleSumOp::verify() { return verifyAlike(*this); }
+LogicalResult CrossEntropyCombineOp::verify() { return verifyAlike(*this); }
+LogicalResult CountValidOp::verify() { return verifyDims(*this, getCount(), {}, "a count"); }
 
 /// The vocabulary may be cut; results are completed by the operator itself.
 static ShardingRule vocabularyRule(Operation *op, bool completes) {
@@ -129,8 +173,8 @@ SmallVector<Value> CrossEntropyOp::buildLocal(OpBuilder &b, ValueRange operands,
         CrossEntropyOp::create(b, getLoc(), types, operands, (*this)->getAttrs()).getResults());
   Value offset = context.offset(vocabulary);
   Type row = types[0];
-  auto part = CrossEntropyPartialOp::create(b, getLoc(), row, row, row, operands[0], operands[1],
-                                            offset);
+  auto part =
+      CrossEntropyPartialOp::create(b, getLoc(), row, row, row, operands[0], operands[1], offset);
   Value max = context.allReduce(part.getMax(), vocabulary, ReductionKind::Max);
   Value scaled = RescaleSumOp::create(b, getLoc(), row, part.getSum(), part.getMax(), max);
   Value sum = context.allReduce(scaled, vocabulary, ReductionKind::Sum);
@@ -161,13 +205,19 @@ LogicalResult CrossEntropyOp::interpret(ArrayRef<const HostTensor *> in,
     const double *x = in[0]->data.data() + r * n;
     auto [max, sum] = rowStatistics(x, n);
     int64_t target = static_cast<int64_t>(in[1]->data[r]);
+    if (target >= n)
+      return emitOpError() << "has the target " << target << " in a vocabulary of " << n;
     out[1].data[r] = max + std::log(sum);
     out[0].data[r] = target >= 0 ? out[1].data[r] - x[target] : 0.0;
   }
   return success();
 }
 
-ShardingRule CrossEntropyPartialOp::getShardingRule() { return vocabularyRule(*this, true); }
+ShardingRule CrossEntropyPartialOp::getShardingRule() {
+  ShardingRule rule = vocabularyRule(*this, true);
+  rule.factors[rule.operands[0].back()].shardable = false; // it is one rank's share already
+  return rule;
+}
 
 LogicalResult CrossEntropyPartialOp::interpret(ArrayRef<const HostTensor *> in,
                                                MutableArrayRef<HostTensor> out) {
@@ -228,7 +278,12 @@ LogicalResult CrossEntropyGradOp::interpret(ArrayRef<const HostTensor *> in,
   return success();
 }
 
-ShardingRule CountValidOp::getShardingRule() { return ruleByNames(*this); }
+ShardingRule CountValidOp::getShardingRule() {
+  ShardingRule rule = ruleByNames(*this);
+  for (Factor &factor : rule.factors)
+    factor.neutral = -1; // padding is no token
+  return rule;
+}
 
 LogicalResult CountValidOp::interpret(ArrayRef<const HostTensor *> in,
                                       MutableArrayRef<HostTensor> out) {

@@ -41,6 +41,7 @@ public:
   StatusOr<ExitCode> execute();
 
 private:
+  Status openLog();
   Status openData();
   Status openCheckpoint();
   Status openWeights();
@@ -86,9 +87,18 @@ Status Run::prepare(std::string_view image, Program fromImage) {
   CLEAVE_RT_RETURN_IF_ERROR(openCheckpoint());
   CLEAVE_RT_RETURN_IF_ERROR(openWeights());
   CLEAVE_RT_RETURN_IF_ERROR(createSchedule());
-  CLEAVE_RT_ASSIGN_OR_RETURN(shared.log, RunLog::open(flags.log, firstStep > 0,
-                                                      ::isatty(STDERR_FILENO) ? stderr : nullptr));
+  CLEAVE_RT_RETURN_IF_ERROR(openLog());
   shared.memories.resize(static_cast<size_t>(program.mesh.world()));
+  return {};
+}
+
+Status Run::openLog() {
+  shared.progress.emplace(STDERR_FILENO, ::isatty(STDERR_FILENO) != 0, steps());
+  shared.summary.emplace(steps());
+  if (flags.log.empty())
+    return {};
+  CLEAVE_RT_ASSIGN_OR_RETURN(shared.log, firstStep > 0 ? MetricsLog::resume(flags.log, firstStep)
+                                                       : MetricsLog::create(flags.log));
   return {};
 }
 
@@ -192,7 +202,7 @@ StatusOr<std::unique_ptr<LocalWorld>> Run::createWorld() const {
 
 StatusOr<ExitCode> Run::execute() {
   // Before any thread is started, so that all of them leave the signals alone.
-  const StopSignals signals;
+  CLEAVE_RT_ASSIGN_OR_RETURN(StopSignals signals, StopSignals::create());
   CLEAVE_RT_ASSIGN_OR_RETURN(const auto world, createWorld());
   const RunSetup setup{.program = program,
                        .kernels = kernels,
@@ -208,12 +218,16 @@ StatusOr<ExitCode> Run::execute() {
                        .stopRequested = [&signals] { return signals.requested(); },
                        .hooks = hooks,
                        .start = start};
-  CLEAVE_RT_RETURN_IF_ERROR(
-      shared.log.begin(program.plan, describeHost(machine, program.mesh.world(), setup.threads)));
+  CLEAVE_RT_RETURN_IF_ERROR(shared.log.writeHeader(
+      program.plan, describeHost(machine, program.mesh.world(), setup.threads)));
   const Status status = world->run([&](World &self) { return trainRank(setup, shared, self); });
-  shared.log.endProgress();
+  shared.progress->finish();
+  // A signal after the last step is taken here, or it would end the process as
+  // soon as it is let through again.
+  (void)signals.requested();
   CLEAVE_RT_RETURN_IF_ERROR(status);
-  std::fputs(summariseRun(setup, shared.result, peakResidentBytes()).c_str(), stdout);
+  completeSummary(setup, shared.result, peakResidentBytes(), *shared.summary);
+  std::fputs(shared.summary->text().c_str(), stdout);
   std::fflush(stdout);
   if (shared.result.stepsDone >= steps())
     return ExitCode::Done;

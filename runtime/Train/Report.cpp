@@ -75,39 +75,37 @@ JsonValue describeHost(const MachineInfo &machine, int64_t ranks, unsigned threa
   return host;
 }
 
-std::string summariseRun(const RunSetup &setup, const RunResult &result, uint64_t peakBytes) {
+void completeSummary(const RunSetup &setup, const RunResult &result, uint64_t peakBytes,
+                     RunSummary &summary) {
   const Program &program = setup.program;
   const int64_t ranks = program.mesh.world();
-  std::string text = fmt::format("{}: {} of {} steps, {} rank{} × {} thread{}\n", program.modelName,
-                                 result.stepsDone, setup.steps, ranks, ranks == 1 ? "" : "s",
-                                 setup.threads, setup.threads == 1 ? "" : "s");
-  if (result.firstLoss)
-    text += fmt::format("loss      {:.6f} at step {}, {:.6f} at step {}\n", *result.firstLoss,
-                        setup.firstStep + 1, *result.lastLoss, result.stepsDone);
-  if (result.evalLoss)
-    text += fmt::format("eval loss {:.6f}\n", *result.evalLoss);
-  if (result.tokensPerSecond > 0)
-    text += fmt::format("speed     {:.1f} tokens/s\n", result.tokensPerSecond);
   const auto all = static_cast<double>(ranks);
-  text += fmt::format(
-      "memory    predicted {}, measured peak {} (all ranks; {} of it segments, {} staging and "
-      "scratch)\n",
-      program.prediction.bytesPerRank
-          ? mebibytes(static_cast<double>(*program.prediction.bytesPerRank) * all)
-          : "unknown",
-      mebibytes(static_cast<double>(peakBytes)),
+  std::optional<uint64_t> predicted;
+  if (program.prediction.bytesPerRank)
+    predicted = static_cast<uint64_t>(*program.prediction.bytesPerRank * ranks);
+  summary.setMemory(predicted, peakBytes);
+  summary.remark(fmt::format(
+      "allocated: {} in segments, {} for staging and scratch",
       mebibytes(static_cast<double>(result.memory.segments) * all),
-      mebibytes(static_cast<double>(result.memory.staging + result.memory.matmulScratch) * all));
-  if (!result.profile.empty()) {
-    text += fmt::format("{:<40} {:>8} {:>10} {:>10} {:>10}\n", "rank 0 by command", "calls",
-                        "seconds", "GFLOP/s", "GB/s");
-    for (const ProfileLine &line : result.profile) {
-      const double seconds = std::max(line.seconds, 1e-12);
-      text += fmt::format("{:<40} {:>8} {:>10.4f} {:>10.2f} {:>10.2f}\n", line.name, line.calls,
-                          line.seconds, line.flops / seconds * 1e-9, line.bytes / seconds * 1e-9);
-    }
+      mebibytes(static_cast<double>(result.memory.staging + result.memory.matmulScratch) * all)));
+  summary.remark(fmt::format("ranks: {}, threads of each: {}", ranks, setup.threads));
+  if (result.evaluation)
+    summary.remark(fmt::format("evaluation at step {}: loss {:.6f} over {} tokens",
+                               result.evaluation->step, result.evaluation->loss,
+                               result.evaluation->tokens));
+  if (setup.data)
+    summary.remark(fmt::format("data: {} sequences, {} tokens unused", setup.data->sequences(),
+                               setup.data->unusedTokens()));
+  if (result.profile.empty())
+    return;
+  summary.remark(fmt::format("{:<40} {:>8} {:>10} {:>10} {:>10}", "rank 0 by command", "calls",
+                             "seconds", "GFLOP/s", "GB/s"));
+  for (const ProfileLine &line : result.profile) {
+    const double seconds = std::max(line.seconds, 1e-12);
+    summary.remark(fmt::format("{:<40} {:>8} {:>10.4f} {:>10.2f} {:>10.2f}", line.name, line.calls,
+                               line.seconds, line.flops / seconds * 1e-9,
+                               line.bytes / seconds * 1e-9));
   }
-  return text;
 }
 
 } // namespace cleave::rt

@@ -1,4 +1,4 @@
-// What a training binary says of its program and of a finished run.
+// What a training binary says of its program, its host and a finished run.
 #pragma once
 
 #include "runtime/Base/Json.h"
@@ -16,8 +16,10 @@ std::string describeProgram(const Program &program);
 /// The log's "host" object.
 JsonValue describeHost(const MachineInfo &machine, int64_t ranks, unsigned threads);
 
-/// The last words of a run: steps, losses, speed, predicted and measured memory,
-/// and the profile where there is one. `peakBytes` is of the whole process.
-std::string summariseRun(const RunSetup &setup, const RunResult &result, uint64_t peakBytes);
+/// Completes the summary of a finished run: speed and losses are in it already;
+/// adds evaluation, predicted and measured memory (`peakBytes` of the whole
+/// process) and the profile where there is one.
+void completeSummary(const RunSetup &setup, const RunResult &result, uint64_t peakBytes,
+                     RunSummary &summary);
 
 } // namespace cleave::rt

@@ -1,42 +1,47 @@
-// Waiting for signals in a thread.
+// signalfd around a blocked mask.
 #include "runtime/Train/StopSignals.h"
 
-#include "runtime/Base/Status.h"
+#include <csignal>
 
+#include <sys/signalfd.h>
 #include <unistd.h>
-
-#include <ctime>
 
 namespace cleave::rt {
 
-StopSignals::StopSignals() {
-  sigemptyset(&watched);
-  sigaddset(&watched, SIGINT);
-  sigaddset(&watched, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &watched, &before);
-  watcher = std::thread([this] { watch(); });
+static sigset_t stopSet() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+StatusOr<StopSignals> StopSignals::create() {
+  const sigset_t set = stopSet();
+  if (::pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0)
+    return internalError("cannot hold back SIGINT and SIGTERM");
+  FileDescriptor source(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+  if (!source.valid())
+    return internalError("cannot read signals from a descriptor");
+  return StopSignals(std::move(source));
 }
 
 StopSignals::~StopSignals() {
-  done = true;
-  watcher.join();
-  // A signal that came after the last look is a wish that came too late: it must
-  // not end the process once the mask is lifted.
-  const timespec now{0, 0};
-  while (sigtimedwait(&watched, nullptr, &now) >= 0) {
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const sigset_t set = stopSet();
+  if (source.valid() && !seen)
+    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-void StopSignals::watch() {
-  // Looks up now and then, since nothing else could end the wait.
-  const timespec moment{0, 50'000'000};
-  while (!done) {
-    if (sigtimedwait(&watched, nullptr, &moment) < 0)
-      continue;
-    if (stop.exchange(true))
-      ::_exit(static_cast<int>(ExitCode::Interrupted));
+bool StopSignals::requested() {
+  if (seen)
+    return true;
+  signalfd_siginfo info;
+  if (::read(source.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    seen = true;
+    const sigset_t set = stopSet();
+    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   }
+  return seen;
 }
 
 } // namespace cleave::rt

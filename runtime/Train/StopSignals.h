@@ -1,34 +1,31 @@
-// SIGINT and SIGTERM as a wish, not an accident: the first asks the run to stop
-// after the present step, the second ends the process at once (exit 130). While
-// one of these lives, both signals are blocked in the creating thread and in the
-// threads started from it, and a thread of its own waits for them; so there is
-// no signal handler and no global flag.
+// Ending a run cleanly on SIGINT or SIGTERM. The signals are held back from
+// every thread and read from a descriptor between steps, so there is no handler
+// and no global flag; the second signal, if saving takes too long for the user,
+// kills as usual.
 #pragma once
 
-#include <atomic>
-#include <csignal>
-#include <thread>
+#include "runtime/Base/Files.h"
 
 namespace cleave::rt {
 
 class StopSignals {
 public:
-  StopSignals();
-  StopSignals(const StopSignals &) = delete;
-  StopSignals &operator=(const StopSignals &) = delete;
-  /// Restores the creating thread's signal mask.
+  /// Must be called before other threads start: they inherit the mask.
+  /// `internal` if the system refuses.
+  static StatusOr<StopSignals> create();
+  StopSignals(StopSignals &&) = default;
+  StopSignals &operator=(StopSignals &&) = delete;
+  /// Lets the signals through again.
   ~StopSignals();
 
-  bool requested() const { return stop.load(std::memory_order_relaxed); }
+  /// True from the first signal on. Does not block. To be called by the thread
+  /// that created the object.
+  bool requested();
 
 private:
-  void watch();
-
-  std::atomic<bool> stop{false};
-  std::atomic<bool> done{false};
-  sigset_t watched;
-  sigset_t before;
-  std::thread watcher;
+  explicit StopSignals(FileDescriptor source) : source(std::move(source)) {}
+  FileDescriptor source;
+  bool seen = false;
 };
 
 } // namespace cleave::rt

@@ -45,7 +45,6 @@ private:
   std::optional<BatchReader> reader, evalReader;
   /// Step of the newest checkpoint of this run, the one resumed from included.
   std::optional<uint64_t> savedStep;
-  double timedSeconds = 0;
 };
 
 std::vector<int> asInts(const std::vector<int64_t> &ranks) {
@@ -132,29 +131,20 @@ Status RankTrainer::reportStep(uint64_t step, double seconds) {
   const Exchange &exchange = program.exchange;
   const double loss = scalar(exchange.loss);
   if (isFirst()) {
-    StepReport report;
-    report.step = step;
-    report.loss = loss;
+    StepMetrics metrics;
+    metrics.step = step;
+    metrics.loss = loss;
     if (exchange.objective)
-      report.objective = scalar(*exchange.objective);
+      metrics.objective = scalar(*exchange.objective);
     if (exchange.gradientNorm)
-      report.gradientNorm = scalar(*exchange.gradientNorm);
-    report.learningRate = setup.schedule.rateAt(step);
-    report.tokens = step * tokensPerStep();
-    report.tokensPerSecond = static_cast<double>(tokensPerStep()) / seconds;
-    report.time = secondsSinceStart();
-    RunResult &result = shared.result;
-    result.stepsDone = step;
-    result.lastLoss = loss;
-    if (!result.firstLoss)
-      result.firstLoss = loss;
-    else // the first step pays for touching memory and says little of the rest
-      timedSeconds += seconds;
-    const auto timedSteps = static_cast<double>(step - setup.firstStep - 1);
-    result.tokensPerSecond = timedSeconds > 0
-                                 ? timedSteps * static_cast<double>(tokensPerStep()) / timedSeconds
-                                 : report.tokensPerSecond;
-    CLEAVE_RT_RETURN_IF_ERROR(shared.log.step(report, setup.steps));
+      metrics.gradNorm = scalar(*exchange.gradientNorm);
+    metrics.learningRate = setup.schedule.rateAt(step);
+    metrics.tokens = step * tokensPerStep();
+    metrics.tokensPerSecond = static_cast<double>(tokensPerStep()) / seconds;
+    metrics.seconds = secondsSinceStart();
+    CLEAVE_RT_RETURN_IF_ERROR(shared.log.write(metrics));
+    shared.progress->update(metrics);
+    shared.summary->add(metrics);
   }
   // The loss is the same on all ranks, so all of them stop here together.
   if (!std::isfinite(loss))
@@ -186,9 +176,8 @@ Status RankTrainer::evaluate(uint64_t step) {
   }
   if (!isFirst())
     return {};
-  const double loss = sum / static_cast<double>(tokens);
-  shared.result.evalLoss = loss;
-  return shared.log.evaluation(step, loss, tokens, secondsSinceStart());
+  shared.result.evaluation = EvalMetrics{step, sum / static_cast<double>(tokens), tokens};
+  return shared.log.write(*shared.result.evaluation);
 }
 
 Status RankTrainer::save(uint64_t step) {
@@ -206,9 +195,8 @@ Status RankTrainer::save(uint64_t step) {
 }
 
 StatusOr<bool> RankTrainer::shouldStop() {
-  float stop = setup.stopRequested() ? 1 : 0;
-  // One rank may see the request a step before another; the maximum decides.
-  CLEAVE_RT_RETURN_IF_ERROR(everyone->allReduce({&stop, 1}, ReduceKind::Max));
+  float stop = isFirst() && setup.stopRequested() ? 1 : 0;
+  CLEAVE_RT_RETURN_IF_ERROR(everyone->broadcast({&stop, 1}, 0));
   return stop > 0;
 }
 

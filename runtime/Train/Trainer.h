@@ -12,7 +12,7 @@
 #include "runtime/Exec/Executor.h"
 #include "runtime/Train/Batches.h"
 #include "runtime/Train/Flags.h"
-#include "runtime/Train/RunLog.h"
+#include "runtime/Train/Metrics.h"
 #include "runtime/Train/Saving.h"
 #include "runtime/Train/Schedule.h"
 #include "runtime/Train/Weights.h"
@@ -46,6 +46,7 @@ struct RunSetup {
   uint64_t steps = 0;
   /// All of a checkpoint's state but step and samples.
   RunState state;
+  /// Asked after each step, on rank 0.
   std::function<bool()> stopRequested;
   TrainHooks hooks;
   std::chrono::steady_clock::time_point start;
@@ -54,9 +55,8 @@ struct RunSetup {
 /// What the run came to, as rank 0 saw it.
 struct RunResult {
   uint64_t stepsDone = 0;
-  std::optional<double> firstLoss, lastLoss, evalLoss;
-  /// Over all steps of this run but the first.
-  double tokensPerSecond = 0;
+  std::optional<EvalMetrics> evaluation;
+  /// Of one rank.
   MemoryUse memory;
   std::vector<ProfileLine> profile;
 };
@@ -69,7 +69,9 @@ struct SharedRun {
   std::optional<InitialWeights> weights;
   std::optional<Checkpoint> checkpoint;
   std::vector<const RankMemory *> memories;
-  RunLog log;
+  MetricsLog log;
+  std::optional<ProgressLine> progress;
+  std::optional<RunSummary> summary;
   RunResult result;
 };
 

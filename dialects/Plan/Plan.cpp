@@ -1,0 +1,89 @@
+//===- Plan.cpp - The plan dialect -----------------------------------------===//
+
+#include "dialects/Plan/Plan.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace cleave::plan;
+
+#include "dialects/Plan/PlanDialect.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialects/Plan/PlanOps.cpp.inc"
+
+void PlanDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Plan/PlanOps.cpp.inc"
+      >();
+}
+
+/// Checks what does not depend on a model: versions, sizes, names given twice.
+LogicalResult SolutionOp::verify() {
+  if (getVersion() < 1 || getVersion() > kVersion)
+    return emitOpError() << "has version " << getVersion() << "; this build reads 1 to "
+                         << kVersion;
+  llvm::StringSet<> axes, assigned, parameters;
+  unsigned batches = 0, layouts = 0;
+  for (Operation &op : getBody().front()) {
+    if (auto axis = dyn_cast<AxisOp>(op)) {
+      if (!axes.insert(axis.getName()).second)
+        return axis.emitOpError() << "defines the axis '" << axis.getName() << "' twice";
+      if (axis.getSizes().empty() || llvm::any_of(axis.getSizes(), [](int64_t s) { return s < 1; }))
+        return axis.emitOpError("needs sizes of at least 1");
+    } else if (auto assign = dyn_cast<AssignOp>(op)) {
+      if (!assigned.insert((assign.getKind() + "/" + assign.getPath()).str()).second)
+        return assign.emitOpError() << "assigns '" << assign.getPath() << "' twice";
+    } else if (auto parameter = dyn_cast<ParameterOp>(op)) {
+      if (!parameters.insert(parameter.getName()).second)
+        return parameter.emitOpError() << "places '" << parameter.getName() << "' twice";
+    } else if (isa<BatchOp>(op)) {
+      ++batches;
+    } else if (isa<LayoutOp>(op)) {
+      ++layouts;
+    } else {
+      return op.emitOpError("is no part of a plan");
+    }
+  }
+  if (batches != 1 || layouts != 1)
+    return emitOpError("needs one plan.batch and one plan.layout");
+  return success();
+}
+
+AxisTable::AxisTable(SolutionOp solution) {
+  for (auto axis : solution.getOps<AxisOp>())
+    for (auto [i, size] : llvm::enumerate(axis.getSizes())) {
+      std::string name = axis.getName().str();
+      if (axis.getSizes().size() > 1)
+        name += "." + std::to_string(i);
+      names.push_back(StringAttr::get(solution.getContext(), name));
+      sizes.push_back(size);
+    }
+}
+
+SmallVector<StringAttr> AxisTable::expand(StringRef name) const {
+  SmallVector<StringAttr> out;
+  for (StringAttr n : names)
+    if (n.getValue() == name || n.getValue().rsplit('.').first == name)
+      out.push_back(n);
+  return out;
+}
+
+SmallVector<StringAttr> AxisTable::expand(ArrayAttr list) const {
+  SmallVector<StringAttr> out;
+  for (Attribute a : list)
+    llvm::append_range(out, expand(cast<StringAttr>(a).getValue()));
+  return out;
+}
+
+int64_t AxisTable::size(StringAttr meshAxis) const {
+  auto it = llvm::find(names, meshAxis);
+  return it == names.end() ? 1 : sizes[it - names.begin()];
+}
+
+int64_t AxisTable::size(ArrayRef<StringAttr> meshAxes) const {
+  int64_t n = 1;
+  for (StringAttr a : meshAxes)
+    n *= size(a);
+  return n;
+}

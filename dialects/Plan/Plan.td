@@ -1,0 +1,78 @@
+//===- Plan.td - The chosen plan, as IR ------------------------------------===//
+#ifndef CLEAVE_PLAN
+#define CLEAVE_PLAN
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Plan_Dialect : Dialect {
+  let name = "plan";
+  let cppNamespace = "::cleave::plan";
+  let summary = "What was decided about a training step, for people and passes";
+  let description = [{
+    A plan is a file that a planner writes and a person may write or edit. It is
+    versioned, diffs well, and says everything that later passes need:
+
+    ```mlir
+    plan.solution version 1 {
+      plan.batch global 8 micro 2 sequence 32
+      plan.axis "data" [2]
+      plan.axis "tensor" [2, 2]
+      plan.layout {batch = ["data"], sequence = ["tensor"]}
+      plan.parameter "mlp.gate_proj.weight" {ffn = ["tensor"]}
+      plan.assign "block" "mlp.gate" {batch = ["data"], ffn = ["tensor"]}
+    }
+    ```
+
+    Axes are listed major to minor over the ranks. An axis of several sizes may
+    be used whole ("tensor") or by its parts ("tensor.0", "tensor.1"), so that
+    key heads can take the first part and query groups the second.
+  }];
+}
+
+class Plan_Op<string mnemonic, list<Trait> traits = []> : Op<Plan_Dialect, mnemonic, traits>;
+
+def Plan_SolutionOp : Plan_Op<"solution", [SingleBlock, NoTerminator, NoRegionArguments]> {
+  let summary = "One plan";
+  let arguments = (ins I64Attr:$version, OptionalAttr<StrAttr>:$cluster);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`version` $version (`cluster` $cluster^)? attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+}
+
+class Plan_Entry<string mnemonic> : Plan_Op<mnemonic, [HasParent<"SolutionOp">]>;
+
+def Plan_BatchOp : Plan_Entry<"batch"> {
+  let summary = "Sequences of a step, sequences of one micro-batch on one rank, tokens of a sequence";
+  let arguments = (ins I64Attr:$global, I64Attr:$micro, I64Attr:$sequence);
+  let assemblyFormat = "`global` $global `micro` $micro `sequence` $sequence attr-dict";
+}
+
+def Plan_AxisOp : Plan_Entry<"axis"> {
+  let summary = "A mesh axis and the sizes of its parts";
+  let arguments = (ins StrAttr:$name, DenseI64ArrayAttr:$sizes);
+  let assemblyFormat = "$name $sizes attr-dict";
+}
+
+def Plan_LayoutOp : Plan_Entry<"layout"> {
+  let summary = "Which axes cut the values that pass between layers, by dimension";
+  let arguments = (ins DictionaryAttr:$dims);
+  let assemblyFormat = "$dims attr-dict";
+}
+
+def Plan_ParameterOp : Plan_Entry<"parameter"> {
+  let summary = "Which axes cut a parameter (of every layer that has one by this name)";
+  let description = [{ A parameter that is not listed is held whole by every rank. }];
+  let arguments = (ins StrAttr:$name, DictionaryAttr:$stored);
+  let assemblyFormat = "$name $stored attr-dict";
+}
+
+def Plan_AssignOp : Plan_Entry<"assign"> {
+  let summary = "Which axes each factor of the operators at a path takes, forward and backward";
+  let arguments = (ins StrAttr:$kind, StrAttr:$path, DictionaryAttr:$factors);
+  let assemblyFormat = "$kind $path $factors attr-dict";
+}
+
+#endif

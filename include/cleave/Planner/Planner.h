@@ -1,0 +1,52 @@
+//===- Planner.h - From a request to a plan --------------------------------===//
+//
+// Writes and checks plans. A request says how many ranks there are and what is
+// pinned; the planner reads the kinds of layers through their sharding rules
+// and writes a `plan.solution`. It never changes the model and never looks at a
+// device. What the request leaves open is chosen by a fixed policy over the
+// names of dimensions (heads, then the MLP's width, then the vocabulary, then
+// the sequence take the tensor axis; ranks that no pin uses are data parallel).
+// No operator is named here.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "dialects/Plan/Plan.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "runtime/Base/Status.h"
+#include <optional>
+
+namespace cleave {
+
+/// What `--pin` may fix; absent: the planner chooses.
+struct Pins {
+  std::optional<int64_t> dp, tp, microBatch;
+  /// Cut the sequence over the tensor axis between the blocks (`sp`), and the
+  /// vocabulary of embedding and loss (`vocab`).
+  std::optional<bool> sequence, vocabulary;
+};
+
+/// Reads `dp=2,tp=4,sp=1`. Kinds of errors: `plan.unknown_pin`,
+/// `plan.bad_pin`, `plan.unsupported_pin` (an axis this version cannot run).
+rt::StatusOr<Pins> parsePins(llvm::StringRef text);
+
+struct PlanRequest {
+  int64_t ranks = 1;
+  /// Tokens of a sequence, sequences of a step.
+  int64_t sequence = 0, globalBatch = 0;
+  Pins pins;
+  std::string cluster;
+};
+
+/// Writes a plan for `model` (an imported module), in a module of its own.
+rt::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> planFromPins(mlir::ModuleOp model,
+                                                             const PlanRequest &request);
+
+/// Whether `solution` can be carried out on `model` with `ranks` ranks: every
+/// kind, path, factor and axis exists, no operator uses an axis twice, factors
+/// can be cut, the batch divides. Diagnostics at the plan's own lines, each
+/// starting with its kind ("plan.unknown_axis: …").
+llvm::LogicalResult checkPlan(plan::SolutionOp solution, mlir::ModuleOp model, int64_t ranks);
+
+} // namespace cleave

@@ -1,0 +1,38 @@
+//===- Sharding.h - From assigned factors to a program for one rank --------===//
+//
+// Three steps, each on what the one before wrote down: propagate decides where
+// every value lies, insertReshards makes the changes of placement explicit, and
+// partition rewrites the program for one rank. All operators are known by their
+// interfaces alone.
+//
+// Attributes: `dist.factors` (operator: factor → axes), `dist.sharding`
+// (argument or result of a function), `dist.<slot>` (parameter), `dist.in` and
+// `dist.out` (operator: one sharding for each operand and result).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "dialects/Dist/Dist.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace cleave {
+
+llvm::LogicalResult propagateShardings(mlir::ModuleOp module);
+
+/// Returns how many reshards were inserted.
+unsigned insertReshards(mlir::ModuleOp module);
+
+llvm::LogicalResult partition(mlir::ModuleOp module);
+
+/// The collectives that take one rank's block `value` of a tensor of type
+/// `whole` from sharding `source` to `target`.
+mlir::Value lowerReshard(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
+                         mlir::RankedTensorType whole, dist::ShardingAttr source,
+                         dist::ShardingAttr target, const dist::Mesh &mesh);
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "lib/Transforms/Sharding/Passes.h.inc"
+
+} // namespace cleave

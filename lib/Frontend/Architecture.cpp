@@ -1,0 +1,99 @@
+//===- Architecture.cpp - Lists of parameters and layers ---------------------===//
+
+#include "lib/Frontend/Architecture.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace cleave::frontend {
+
+int64_t Parameter::elements() const {
+  int64_t count = 1;
+  for (int64_t size : fileShape)
+    count *= size;
+  return count;
+}
+
+int64_t ModelDescription::parameterCount() const {
+  int64_t count = 0;
+  for (const Parameter &p : parameters)
+    count += p.elements();
+  return count;
+}
+
+size_t Architecture::addKind(LayerKind kind) {
+  kinds.push_back(std::move(kind));
+  return kinds.size() - 1;
+}
+
+void Architecture::call(size_t kind) { calls.push_back({kind, "", -1}); }
+
+void Architecture::callBlock(size_t kind, std::string prefix, int64_t layer) {
+  calls.push_back({kind, std::move(prefix), layer});
+}
+
+Parameter parameter(std::string name, std::vector<std::vector<NamedDim>> groups, Init init) {
+  Parameter p;
+  p.name = std::move(name);
+  p.initMean = init.mean;
+  p.initStd = init.std;
+  for (std::vector<NamedDim> &group : groups) {
+    int64_t size = 1;
+    for (NamedDim &dim : group) {
+      size *= dim.size;
+      p.dims.push_back(std::move(dim));
+    }
+    p.fileShape.push_back(size);
+  }
+  return p;
+}
+
+rt::StatusOr<std::vector<Parameter>> collectParameters(const Architecture &architecture) {
+  std::vector<Parameter> all;
+  llvm::StringMap<size_t> seen;
+  int64_t total = 0;
+  for (const LayerCall &call : architecture.calls)
+    for (const Parameter &local : architecture.kinds[call.kind].parameters) {
+      auto [it, fresh] = seen.try_emplace(call.prefix + local.name, all.size());
+      if (!fresh) {
+        assert(all[it->second].dims == local.dims && "one tensor used with two shapes");
+        continue;
+      }
+      int64_t elements = 1;
+      for (int64_t size : local.fileShape)
+        if (llvm::MulOverflow(elements, size, elements))
+          return rt::userError("config.too_large",
+                               "\"" + it->getKey().str() + "\" has more than 2^63 elements");
+      if (llvm::AddOverflow(total, elements, total))
+        return rt::userError("config.too_large", "the model has more than 2^63 parameters");
+      all.push_back(local);
+      all.back().name = it->getKey().str();
+    }
+  return all;
+}
+
+std::vector<LayerSummary> summarizeLayers(const Architecture &architecture) {
+  std::vector<LayerSummary> summaries;
+  std::vector<size_t> slot(architecture.kinds.size(), SIZE_MAX);
+  for (const LayerCall &call : architecture.calls) {
+    const LayerKind &kind = architecture.kinds[call.kind];
+    if (kind.role != LayerRole::Block)
+      continue;
+    if (slot[call.kind] == SIZE_MAX) {
+      slot[call.kind] = summaries.size();
+      LayerSummary summary{kind.name, 0, {}, 0};
+      for (const Parameter &p : kind.parameters)
+        summary.parametersPerLayer += p.elements();
+      summaries.push_back(std::move(summary));
+    }
+    LayerSummary &summary = summaries[slot[call.kind]];
+    ++summary.count;
+    if (!summary.spans.empty() && summary.spans.back().second + 1 == call.layer)
+      summary.spans.back().second = call.layer;
+    else
+      summary.spans.emplace_back(call.layer, call.layer);
+  }
+  return summaries;
+}
+
+} // namespace cleave::frontend

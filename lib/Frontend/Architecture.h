@@ -1,0 +1,78 @@
+//===- Architecture.h - What a family's file produces ------------------------===//
+//
+// The common form of all families: kinds of layers, each with its parameters
+// and a function that writes its graph, and the order in which they are called.
+// The parameters of a kind are listed once; counting, naming and the arguments
+// of the graph all come from that list. Weights' values and config keys have no
+// place here.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "cleave/Frontend/Model.h"
+
+#include <functional>
+
+namespace cleave::frontend {
+
+class LayerGraph;
+
+/// Where a kind stands in the model, which fixes its signature:
+/// embed (tokens) → (residual, pending); block (residual, pending) → the same;
+/// head (residual, pending, targets, scale) → loss. All also take parameters,
+/// and embeds and blocks the tokens' positions if they ask for them.
+enum class LayerRole { Embed, Block, Head };
+
+struct LayerKind {
+  std::string name;
+  LayerRole role = LayerRole::Block;
+  bool usesPositions = false;
+  /// Names are those inside the layer; a call's prefix completes them.
+  std::vector<Parameter> parameters = {};
+  std::function<void(LayerGraph &)> graph = {};
+};
+
+/// One use of a kind.
+struct LayerCall {
+  /// Index into Architecture::kinds.
+  size_t kind = 0;
+  /// Put before the kind's parameter names: "model.layers.3.".
+  std::string prefix;
+  /// Number of the block; -1 for embed and head.
+  int64_t layer = -1;
+};
+
+struct Architecture {
+  std::vector<LayerKind> kinds;
+  std::vector<LayerCall> calls;
+
+  /// Appends a kind and returns its index.
+  size_t addKind(LayerKind kind);
+  /// Calls `kind` once, without a prefix (embed, head).
+  void call(size_t kind);
+  /// Calls `kind` as block number `layer`, its parameters under `prefix`.
+  void callBlock(size_t kind, std::string prefix, int64_t layer);
+};
+
+/// How a parameter starts.
+struct Init {
+  double mean = 0;
+  double std = 0;
+};
+inline Init normalInit(double std) { return {0, std}; }
+inline Init constantInit(double value) { return {value, 0}; }
+
+/// A parameter whose file shape is its logical shape with neighbouring
+/// dimensions merged: `groups` lists, per file dimension, the logical ones.
+/// `{{kvHead, group, headDim}, {model}}` is a matrix of two dimensions in the
+/// file and of four in the graph.
+Parameter parameter(std::string name, std::vector<std::vector<NamedDim>> groups, Init init);
+
+/// Every parameter of the model once, in order of first use. An error if the
+/// number of elements leaves 64 bits.
+rt::StatusOr<std::vector<Parameter>> collectParameters(const Architecture &architecture);
+
+/// The blocks by kind.
+std::vector<LayerSummary> summarizeLayers(const Architecture &architecture);
+
+} // namespace cleave::frontend

@@ -1,0 +1,145 @@
+//===- LayerGraph.cpp - The graph of one kind of layer -----------------------===//
+
+#include "lib/Frontend/LayerGraph.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+
+namespace cleave::frontend {
+
+LayerGraph::LayerGraph(OpBuilder &builder, const LayerKind &kind, llvm::StringMap<Value> arguments)
+    : builder(builder), kind(kind), arguments(std::move(arguments)) {}
+
+Value LayerGraph::argument(StringRef name) {
+  Value value = arguments.lookup(name);
+  assert(value && "the layer has no argument of this name");
+  return value;
+}
+
+Location LayerGraph::at(StringRef path) {
+  return NameLoc::get(builder.getStringAttr(kind.name + "/" + path));
+}
+
+template <typename Op> Op LayerGraph::place(StringRef path, Op op) {
+  op->setAttr("nn.path", builder.getStringAttr(path));
+  return op;
+}
+
+RankedTensorType LayerGraph::tokenType(ArrayRef<StringRef> dims, Type from) {
+  SmallVector<StringRef> names = {"batch", "sequence"};
+  SmallVector<int64_t> shape = {ShapedType::kDynamic, ShapedType::kDynamic};
+  for (StringRef dim : dims) {
+    int position = nn::findDim(from, dim);
+    assert(position >= 0 && "the weight lacks this dimension");
+    names.push_back(dim);
+    shape.push_back(cast<RankedTensorType>(from).getDimSize(position));
+  }
+  return nn::namedTensor(builder.getF32Type(), shape, names);
+}
+
+Value LayerGraph::add(StringRef path, Value lhs, Value rhs) {
+  return place(path, nn::AddOp::create(builder, at(path), lhs.getType(), lhs, rhs));
+}
+
+Value LayerGraph::mul(StringRef path, Value lhs, Value rhs) {
+  return place(path, nn::MulOp::create(builder, at(path), lhs.getType(), lhs, rhs));
+}
+
+Value LayerGraph::fill(StringRef path, Value like, double value) {
+  return place(
+      path, nn::FillOp::create(builder, at(path), like.getType(), builder.getF64FloatAttr(value)));
+}
+
+Value LayerGraph::embedding(StringRef path, StringRef weight, Value ids) {
+  Value table = parameter(weight);
+  StringRef row = nn::dimNames(table)[1].getValue();
+  return place(path, nn::EmbeddingOp::create(builder, at(path), tokenType({row}, table.getType()),
+                                             table, ids, Value()));
+}
+
+Value LayerGraph::linear(StringRef path, Value x, StringRef stem, ArrayRef<StringRef> dims) {
+  Value weight = parameter((stem + ".weight").str());
+  RankedTensorType type = tokenType(dims, weight.getType());
+  Value y = place(path, nn::ContractOp::create(builder, at(path), type, x, weight));
+  if (Value bias = arguments.lookup((stem + ".bias").str()))
+    y = add((path + ".bias").str(), y, bias);
+  return y;
+}
+
+Value LayerGraph::rmsNorm(StringRef path, Value x, StringRef stem, double eps) {
+  Type row = tokenType({}, x.getType());
+  return place(path, nn::RmsNormOp::create(builder, at(path), x.getType(), row, x,
+                                           parameter((stem + ".weight").str()),
+                                           builder.getF64FloatAttr(eps)))
+      .getResult();
+}
+
+Value LayerGraph::layerNorm(StringRef path, Value x, StringRef stem, double eps) {
+  Type row = tokenType({}, x.getType());
+  return place(path, nn::LayerNormOp::create(builder, at(path), x.getType(), row, row, x,
+                                             parameter((stem + ".weight").str()),
+                                             parameter((stem + ".bias").str()),
+                                             builder.getF64FloatAttr(eps)))
+      .getResult();
+}
+
+Value LayerGraph::rope(StringRef path, Value x, ArrayRef<double> frequencies) {
+  return place(path, nn::RopeOp::create(builder, at(path), x.getType(), x, positions(),
+                                        builder.getDenseF64ArrayAttr(frequencies), UnitAttr()));
+}
+
+Value LayerGraph::attention(StringRef path, Value query, Value key, Value value, double scale) {
+  auto type = cast<RankedTensorType>(query.getType());
+  Type lse = nn::namedTensor(type.getElementType(), type.getShape().drop_back(),
+                             nn::dimNames(type).drop_back());
+  return place(path, nn::AttentionOp::create(builder, at(path), type, lse, query, key, value,
+                                             builder.getF64FloatAttr(scale)))
+      .getResult();
+}
+
+SmallVector<Value> LayerGraph::unstack(StringRef path, Value x, StringRef dim) {
+  auto type = cast<RankedTensorType>(x.getType());
+  int position = nn::findDim(type, dim);
+  SmallVector<int64_t> shape(type.getShape());
+  SmallVector<StringAttr> names(nn::dimNames(type));
+  int64_t parts = shape[position];
+  shape.erase(shape.begin() + position);
+  names.erase(names.begin() + position);
+  Type part = nn::namedTensor(type.getElementType(), shape, names);
+  auto op = place(path, nn::UnstackOp::create(builder, at(path), SmallVector<Type>(parts, part), x,
+                                              builder.getStringAttr(dim)));
+  return SmallVector<Value>(op.getResults());
+}
+
+Value LayerGraph::activation(StringRef path, Activation function, Value x) {
+  auto tanh = function == Activation::GeluTanh ? builder.getUnitAttr() : UnitAttr();
+  switch (function) {
+  case Activation::Silu:
+    return place(path, nn::SiluOp::create(builder, at(path), x.getType(), x));
+  case Activation::Gelu:
+  case Activation::GeluTanh:
+    return place(path, nn::GeluOp::create(builder, at(path), x.getType(), x, tanh));
+  case Activation::Relu:
+    return place(path, nn::ReluOp::create(builder, at(path), x.getType(), x));
+  }
+  llvm_unreachable("every activation has its operator");
+}
+
+Value LayerGraph::loss(StringRef path, Value logits) {
+  Type token = tokenType({}, logits.getType());
+  Type scalar = nn::namedTensor(builder.getF32Type(), {}, ArrayRef<StringAttr>());
+  auto each = place(path, nn::CrossEntropyOp::create(builder, at(path), token, token, logits,
+                                                     argument("targets")));
+  std::string sumPath = (path + ".sum").str(), scalePath = (path + ".scale").str();
+  Value sum = place(sumPath, nn::SumOp::create(builder, at(sumPath), scalar, each.getLoss()));
+  return mul(scalePath, sum, argument("scale"));
+}
+
+void LayerGraph::finish(Value residual, Value pending) {
+  func::ReturnOp::create(builder, at("return"), ValueRange{residual, pending});
+}
+
+void LayerGraph::finish(Value loss) { func::ReturnOp::create(builder, at("return"), loss); }
+
+} // namespace cleave::frontend

@@ -1,0 +1,83 @@
+//===- LayerGraph.h - The graph of one kind of layer, in the family's words ---===//
+//
+// What a family's file writes a layer with. Operators take their path
+// ("attention.q") first and refer to parameters by their names in the layer;
+// shapes, types, locations and attributes follow. Values are named tensors in
+// float32 with leading dimensions batch and sequence. This builds operators
+// only; functions and calls are the importer's.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "dialects/NN/NN.h"
+#include "lib/Frontend/Architecture.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace cleave::frontend {
+
+enum class Activation { Silu, Gelu, GeluTanh, Relu };
+
+class LayerGraph {
+public:
+  /// Builds at `builder`'s insertion point, in the entry block of `kind`'s
+  /// function; `arguments` are the block's, by name (values and parameters).
+  LayerGraph(mlir::OpBuilder &builder, const LayerKind &kind,
+             llvm::StringMap<mlir::Value> arguments);
+
+  mlir::Value tokens() { return argument("tokens"); }
+  mlir::Value positions() { return argument("positions"); }
+  mlir::Value residual() { return argument("residual"); }
+  mlir::Value pending() { return argument("pending"); }
+  /// A parameter by its name in the layer.
+  mlir::Value parameter(llvm::StringRef name) { return argument(name); }
+
+  /// Sum of two values; the second may lack dimensions of the first.
+  mlir::Value add(llvm::StringRef path, mlir::Value lhs, mlir::Value rhs);
+  /// Elementwise product of two values.
+  mlir::Value mul(llvm::StringRef path, mlir::Value lhs, mlir::Value rhs);
+  /// `value` over `type`'s shape.
+  mlir::Value fill(llvm::StringRef path, mlir::Value like, double value);
+  /// Rows of the table `weight`.
+  mlir::Value embedding(llvm::StringRef path, llvm::StringRef weight, mlir::Value ids);
+  /// Contraction with `<stem>.weight` over what the two have in common beyond
+  /// batch and sequence, giving `dims` behind those; plus `<stem>.bias` if the
+  /// layer has it.
+  mlir::Value linear(llvm::StringRef path, mlir::Value x, llvm::StringRef stem,
+                     llvm::ArrayRef<llvm::StringRef> dims);
+  /// RMS normalisation with `<stem>.weight`.
+  mlir::Value rmsNorm(llvm::StringRef path, mlir::Value x, llvm::StringRef stem, double eps);
+  /// Layer normalisation with `<stem>.weight` and `<stem>.bias`.
+  mlir::Value layerNorm(llvm::StringRef path, mlir::Value x, llvm::StringRef stem, double eps);
+  /// Rotation by position, half layout; radians per position and pair.
+  mlir::Value rope(llvm::StringRef path, mlir::Value x, llvm::ArrayRef<double> frequencies);
+  /// Causal attention; scores are multiplied by `scale`.
+  mlir::Value attention(llvm::StringRef path, mlir::Value query, mlir::Value key, mlir::Value value,
+                        double scale);
+  /// The slices along `dim`.
+  llvm::SmallVector<mlir::Value> unstack(llvm::StringRef path, mlir::Value x, llvm::StringRef dim);
+  mlir::Value activation(llvm::StringRef path, Activation function, mlir::Value x);
+  /// Σ cross entropy of `logits` against the targets, times the caller's scale.
+  mlir::Value loss(llvm::StringRef path, mlir::Value logits);
+
+  /// Ends an embed or a block.
+  void finish(mlir::Value residual, mlir::Value pending);
+  /// Ends a head.
+  void finish(mlir::Value loss);
+
+private:
+  mlir::Value argument(llvm::StringRef name);
+  mlir::Location at(llvm::StringRef path);
+  /// Records the operator's path and hands it back.
+  template <typename Op> Op place(llvm::StringRef path, Op op);
+  /// `x`'s type with other dimensions behind batch and sequence, sizes taken
+  /// from `from`.
+  mlir::RankedTensorType tokenType(llvm::ArrayRef<llvm::StringRef> dims, mlir::Type from);
+
+  mlir::OpBuilder &builder;
+  const LayerKind &kind;
+  llvm::StringMap<mlir::Value> arguments;
+};
+
+} // namespace cleave::frontend

@@ -1,0 +1,258 @@
+//===- Rope.cpp - Rotary frequencies from a config ---------------------------===//
+
+#include "lib/Frontend/Rope.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace cleave::frontend {
+
+using rt::JsonValue;
+
+namespace {
+
+/// Smallest and largest theta, factor and context length taken seriously.
+constexpr double kTiny = 1e-6;
+constexpr double kHuge = 1e12;
+
+/// A field that a kind of scaling needs, and where it goes.
+struct RopeField {
+  const char *name;
+  double Rope::*member;
+  double min;
+  double example;
+};
+
+struct RopeForm {
+  const char *name;
+  RopeKind kind;
+  std::vector<RopeField> fields;
+};
+
+std::vector<RopeForm> ropeForms() {
+  return {{"default", RopeKind::Default, {}},
+          {"linear", RopeKind::Linear, {{"factor", &Rope::factor, kTiny, 8}}},
+          {"llama3",
+           RopeKind::Llama3,
+           {{"factor", &Rope::factor, kTiny, 8},
+            {"low_freq_factor", &Rope::lowFrequencyFactor, 0, 1},
+            {"high_freq_factor", &Rope::highFrequencyFactor, 0, 4},
+            {"original_max_position_embeddings", &Rope::originalMaxPositions, 1, 8192}}}};
+}
+
+constexpr std::string_view kKnownElsewhere[] = {"dynamic", "yarn",  "longrope",
+                                                "su",      "mrope", "proportional"};
+
+/// Reads one of the objects into a normal form.
+class RopeReader {
+public:
+  RopeReader(Config &config, const JsonValue &object, std::string key)
+      : config(config), object(object), key(std::move(key)) {}
+
+  /// `isParameters`: the object is a rope_parameters, which may leave out its
+  /// kind and may hold rope_theta.
+  rt::Status read(Rope &rope, bool isParameters);
+
+private:
+  const JsonValue *find(const std::string &name) const {
+    const JsonValue *value = object.find(name);
+    return value && !value->isNull() ? value : nullptr;
+  }
+  std::string path(const std::string &name) const { return key + "." + name; }
+  rt::StatusOr<std::string> kindName(bool mayBeAbsent) const;
+  rt::StatusOr<RopeForm> form(const std::string &name) const;
+  rt::Status readField(const RopeField &field, Rope &rope) const;
+  rt::Status readTheta(Rope &rope) const;
+  void reportUnread(const RopeForm &form, bool isParameters);
+
+  Config &config;
+  const JsonValue &object;
+  std::string key;
+};
+
+rt::StatusOr<std::string> RopeReader::kindName(bool mayBeAbsent) const {
+  const JsonValue *modern = find("rope_type"), *old = find("type");
+  const JsonValue *chosen = modern ? modern : old;
+  if (!chosen) {
+    if (mayBeAbsent)
+      return std::string("default");
+    return config
+        .errorAt("config.missing_key", object, key,
+                 fmt::format("\"{}\" does not say its kind", key))
+        .withRule(fmt::format("\"{}\" has a \"rope_type\" (or \"type\")", key))
+        .suggest("\"rope_type\": \"linear\"");
+  }
+  for (const JsonValue *value : {modern, old})
+    if (value && !value->isString())
+      return config
+          .errorAt("config.wrong_type", *value, path(value == modern ? "rope_type" : "type"),
+                   fmt::format("the kind of \"{}\" is {}, not a string", key, value->kindName()))
+          .withRule("kinds of rope scaling are named: default, linear, llama3")
+          .suggest("\"linear\"");
+  if (modern && old && modern->string() != old->string())
+    return config
+        .errorAt("config.conflict", *old, path("type"),
+                 fmt::format("\"{}\" has two kinds: \"{}\" and \"{}\"", key, modern->string(),
+                             old->string()))
+        .withRule("\"type\" is the older name of \"rope_type\"; if both are given they agree")
+        .suggest("remove \"type\"")
+        .note(givenText(path("rope_type"), *modern), modern->where(config.fileName()));
+  return chosen->string();
+}
+
+rt::StatusOr<RopeForm> RopeReader::form(const std::string &name) const {
+  for (RopeForm &form : ropeForms())
+    if (name == form.name)
+      return std::move(form);
+  const JsonValue *where = find("rope_type") ? find("rope_type") : find("type");
+  const bool known = std::ranges::find(kKnownElsewhere, name) != std::end(kKnownElsewhere);
+  return config
+      .errorAt(known ? "config.rope_unsupported" : "config.rope_unknown", *where, key,
+               known ? fmt::format("rope scaling of kind \"{}\" is not supported", name)
+                     : fmt::format("\"{}\" is no kind of rope scaling", name))
+      .withRule("supported kinds: default, linear, llama3")
+      .suggest("\"rope_type\": \"linear\" with a \"factor\"");
+}
+
+rt::Status RopeReader::readField(const RopeField &field, Rope &rope) const {
+  const JsonValue *value = find(field.name);
+  if (!value)
+    return config
+        .errorAt("config.missing_key", object, key,
+                 fmt::format("\"{}\" is missing", path(field.name)))
+        .withRule(fmt::format("this kind of rope scaling needs \"{}\"", field.name))
+        .suggest(fmt::format("\"{}\": {}", field.name, field.example));
+  if (!value->isNumber())
+    return config
+        .errorAt("config.wrong_type", *value, path(field.name),
+                 fmt::format("\"{}\" is {}, not a number", path(field.name), value->kindName()))
+        .withRule(fmt::format("\"{}\" is a number", path(field.name)))
+        .suggest(fmt::format("{}", field.example));
+  if (!(value->number() >= field.min && value->number() <= kHuge))
+    return config
+        .errorAt("config.out_of_range", *value, path(field.name),
+                 fmt::format("\"{}\" is out of its range", path(field.name)))
+        .withRule(fmt::format("\"{}\" is from {} to {}", path(field.name), field.min, kHuge))
+        .suggest(fmt::format("{}", field.example));
+  rope.*field.member = value->number();
+  return rt::Status::success();
+}
+
+rt::Status RopeReader::readTheta(Rope &rope) const {
+  const JsonValue *theta = find("rope_theta");
+  if (!theta)
+    return rt::Status::success();
+  const double before = rope.theta;
+  CLEAVE_RT_RETURN_IF_ERROR(readField({"rope_theta", &Rope::theta, kTiny, 10000}, rope));
+  const JsonValue *top = config.given("rope_theta");
+  if (top && rope.theta != before)
+    return config
+        .errorAt("config.conflict", *theta, path("rope_theta"),
+                 fmt::format("\"rope_theta\" and \"{}\" differ", path("rope_theta")))
+        .withRule("if both are given they agree")
+        .suggest("remove \"rope_theta\"")
+        .note(givenText("rope_theta", *top), top->where(config.fileName()));
+  return rt::Status::success();
+}
+
+void RopeReader::reportUnread(const RopeForm &form, bool isParameters) {
+  for (const rt::JsonMember &member : object.members()) {
+    const std::string &name = member.key;
+    const bool read =
+        name == "rope_type" || name == "type" || (isParameters && name == "rope_theta") ||
+        std::ranges::any_of(form.fields,
+                            [&](const RopeField &field) { return name == field.name; });
+    if (!read)
+      config.noteUnused(path(name));
+  }
+}
+
+rt::Status RopeReader::read(Rope &rope, bool isParameters) {
+  if (!object.isObject())
+    return config
+        .errorAt("config.wrong_type", object, key,
+                 fmt::format("\"{}\" is {}, not an object", key, object.kindName()))
+        .withRule(fmt::format("\"{}\" is an object or null", key))
+        .suggest("null");
+  CLEAVE_RT_ASSIGN_OR_RETURN(const std::string name, kindName(isParameters));
+  CLEAVE_RT_ASSIGN_OR_RETURN(const RopeForm chosen, form(name));
+  rope.kind = chosen.kind;
+  for (const RopeField &field : chosen.fields)
+    CLEAVE_RT_RETURN_IF_ERROR(readField(field, rope));
+  if (rope.kind == RopeKind::Llama3 && !(rope.highFrequencyFactor > rope.lowFrequencyFactor))
+    return config
+        .errorAt("config.out_of_range", *find("high_freq_factor"), path("high_freq_factor"),
+                 fmt::format("\"{}\" is not above \"low_freq_factor\"", path("high_freq_factor")))
+        .withRule("high_freq_factor is above low_freq_factor")
+        .suggest(fmt::format("{}", rope.lowFrequencyFactor * 4 + 1));
+  if (isParameters)
+    CLEAVE_RT_RETURN_IF_ERROR(readTheta(rope));
+  reportUnread(chosen, isParameters);
+  return rt::Status::success();
+}
+
+} // namespace
+
+std::span<const ConfigKey> ropeKeys() {
+  static constexpr ConfigKey keys[] = {
+      {"rope_theta", KeyType::Number, KeyUse::Derived, 10000.0, kTiny, kHuge,
+       "base of the rotary frequencies"},
+      structured("rope_scaling", "rotary scaling"),
+      structured("rope_parameters", "rotary base and scaling, newer form"),
+  };
+  return keys;
+}
+
+rt::StatusOr<Rope> readRope(Config &config) {
+  Rope rope;
+  const JsonValue *theta = config.given("rope_theta");
+  if (theta)
+    rope.theta = theta->number();
+  const JsonValue *scaling = config.given("rope_scaling");
+  const JsonValue *parameters = config.given("rope_parameters");
+  Rope fromScaling = rope;
+  if (scaling)
+    CLEAVE_RT_RETURN_IF_ERROR(
+        RopeReader(config, *scaling, "rope_scaling").read(fromScaling, false));
+  Rope fromParameters = rope;
+  if (parameters)
+    CLEAVE_RT_RETURN_IF_ERROR(
+        RopeReader(config, *parameters, "rope_parameters").read(fromParameters, true));
+  if (scaling && parameters) {
+    Rope compared = fromParameters;
+    compared.theta = fromScaling.theta; // only one of the two can hold it
+    if (!(compared == fromScaling))
+      return config
+          .errorAt("config.conflict", *scaling, "rope_scaling",
+                   "\"rope_scaling\" and \"rope_parameters\" differ")
+          .withRule("both describe one rotary embedding; if both are given they agree")
+          .suggest("remove \"rope_scaling\"")
+          .note("\"rope_parameters\" is here", parameters->where(config.fileName()));
+  }
+  if (!theta && !(parameters && parameters->find("rope_theta")))
+    config.noteDefault("rope_theta", JsonValue(rope.theta), "default of the family");
+  return parameters ? fromParameters : fromScaling;
+}
+
+std::vector<double> ropeFrequencies(const Rope &rope, int64_t headDim) {
+  std::vector<double> frequencies(headDim / 2);
+  for (int64_t i = 0; i < headDim / 2; ++i) {
+    double f = std::pow(rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(headDim));
+    if (rope.kind == RopeKind::Linear)
+      f /= rope.factor;
+    if (rope.kind == RopeKind::Llama3) {
+      // Full turns that this pair makes within the context of the first training.
+      const double turns = rope.originalMaxPositions * f / (2 * std::numbers::pi);
+      const double low = rope.lowFrequencyFactor, high = rope.highFrequencyFactor;
+      const double kept = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+      f *= (1 - kept) / rope.factor + kept;
+    }
+    frequencies[i] = f;
+  }
+  return frequencies;
+}
+
+} // namespace cleave::frontend

@@ -1,0 +1,91 @@
+//===- Phases.cpp - The phases of a compilation, one function each ---------===//
+
+#include "cleave/Pipelines/Phases.h"
+#include "cleave/Support/Diagnostics.h"
+#include "cleave/Transforms/Autodiff/Passes.h"
+#include "cleave/Transforms/Sharding/Sharding.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "runtime/Base/Files.h"
+
+using namespace mlir;
+namespace cleave {
+
+/// Runs `add`'s passes with the verifier after each.
+static rt::Status runPasses(ModuleOp module, function_ref<void(OpPassManager &)> add) {
+  return withDiagnostics(*module.getContext(), [&] {
+    PassManager manager(module.getContext());
+    add(manager);
+    return manager.run(module);
+  });
+}
+
+rt::Status differentiatePhase(ModuleOp module) {
+  return runPasses(module, [](OpPassManager &pm) {
+    pm.addPass(createDifferentiateKindsPass());
+    pm.addPass(createCSEPass());           // gradients ask for the same values again
+    pm.addPass(createCanonicalizerPass()); // drops gradients that nobody reads
+  });
+}
+
+plan::SolutionOp solutionOf(ModuleOp plan) {
+  auto all = plan.getOps<plan::SolutionOp>();
+  return all.empty() ? plan::SolutionOp() : *all.begin();
+}
+
+static rt::StatusOr<OwningOpRef<ModuleOp>> readPlan(MLIRContext &context, const std::string &file) {
+  context.loadDialect<plan::PlanDialect>();
+  OwningOpRef<ModuleOp> plan;
+  rt::Status read = withDiagnostics(context, [&] {
+    plan = parseSourceFile<ModuleOp>(file, &context);
+    return success(bool(plan));
+  });
+  if (!read.ok()) {
+    rt::Error error = read.error();
+    return rt::Error(rt::userError("plan.unreadable", error.message))
+        .at(error.where)
+        .withGiven(file)
+        .withRule("a plan is an MLIR file with one plan.solution; `cleave compile … --emit=plan` "
+                  "writes one");
+  }
+  if (!solutionOf(*plan))
+    return rt::userError("plan.unreadable", "the file holds no plan.solution")
+        .withGiven(file)
+        .withRule("a plan is an MLIR file with one plan.solution");
+  return plan;
+}
+
+rt::StatusOr<OwningOpRef<ModuleOp>> planPhase(ModuleOp model, const PlanRequest &request,
+                                              const std::string &planFile) {
+  auto plan =
+      planFile.empty() ? planFromPins(model, request) : readPlan(*model.getContext(), planFile);
+  if (!plan.ok())
+    return plan.status();
+  rt::Status checked = withDiagnostics(
+      *model.getContext(), [&] { return checkPlan(solutionOf(**plan), model, request.ranks); });
+  if (!checked.ok())
+    return checked;
+  return plan;
+}
+
+rt::Status applyPhase(ModuleOp module, ModuleOp plan, const OptimizerSettings &optimizer) {
+  rt::Status applied = withDiagnostics(*module.getContext(), [&] {
+    return success(succeeded(applyPlan(module, solutionOf(plan), optimizer)) &&
+                   succeeded(verify(module)));
+  });
+  return applied;
+}
+
+rt::Status distPhase(ModuleOp module) {
+  return runPasses(module, [](OpPassManager &pm) {
+    pm.addPass(createPropagateShardingsPass());
+    pm.addPass(createInsertReshardsPass());
+    pm.addPass(createPartitionPass());
+    pm.addPass(createCSEPass());
+    pm.addPass(createCanonicalizerPass());
+  });
+}
+
+} // namespace cleave

@@ -1,0 +1,28 @@
+//===- Register.cpp - Everything Cleave knows, for tools -------------------===//
+
+#include "cleave/Pipelines/Register.h"
+
+#include "cleave/Interpreter/Passes.h"
+#include "cleave/Transforms/Autodiff/Passes.h"
+#include "cleave/Transforms/Sharding/Sharding.h"
+#include "cleave/Transforms/Sizes/Sizes.h"
+#include "dialects/Dist/Dist.h"
+#include "dialects/NN/NN.h"
+#include "dialects/Plan/Plan.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+#include "mlir/InitAllPasses.h"
+
+void cleave::registerAllDialects(mlir::DialectRegistry &registry) {
+  mlir::registerAllDialects(registry);
+  mlir::registerAllExtensions(registry);
+  registry.insert<nn::NNDialect, dist::DistDialect, plan::PlanDialect>();
+}
+
+void cleave::registerAllPasses() {
+  mlir::registerAllPasses();
+  registerInterpreterPasses();
+  registerAutodiffPasses();
+  registerShardingPasses();
+  registerSizesPasses();
+}

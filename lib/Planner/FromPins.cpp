@@ -1,0 +1,151 @@
+//===- FromPins.cpp - A plan for a request ---------------------------------===//
+
+#include "dialects/NN/NN.h"
+#include "lib/Planner/Policy.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+namespace cleave {
+
+namespace {
+/// The degrees of parallelism that a request leaves.
+struct Degrees {
+  int64_t dp = 1, tp = 1, micro = 1;
+};
+} // namespace
+
+static std::string divisors(int64_t n, function_ref<bool(int64_t)> fits) {
+  SmallVector<std::string> list;
+  for (int64_t d = 1; d <= n; ++d)
+    if (n % d == 0 && fits(d))
+      list.push_back(std::to_string(d));
+  return join(list, ", ");
+}
+
+static rt::Status settleTensor(const PlanRequest &request, HeadSizes heads, Degrees &degrees) {
+  int64_t ranks = request.ranks;
+  const Pins &pins = request.pins;
+  degrees.tp = pins.tp.value_or(pins.dp ? std::max<int64_t>(ranks / *pins.dp, 1) : 1);
+  degrees.dp = pins.dp.value_or(std::max<int64_t>(ranks / degrees.tp, 1));
+  if (degrees.dp * degrees.tp != ranks)
+    return rt::userError("plan.ranks_mismatch", "dp × tp is not the number of ranks")
+        .withGiven("dp=" + std::to_string(degrees.dp) + ", tp=" + std::to_string(degrees.tp) +
+                   ", ranks=" + std::to_string(ranks))
+        .withRule("dp × tp = ranks")
+        .suggest("tp one of " + divisors(ranks, [&](int64_t t) { return headsDivide(heads, t); }) +
+                 ", dp left out");
+  if (!headsDivide(heads, degrees.tp)) {
+    int64_t all = heads.keyHeads * heads.groups;
+    return rt::userError("plan.heads_indivisible", "the attention heads cannot be split " +
+                                                       std::to_string(degrees.tp) + " ways")
+        .withGiven("tp=" + std::to_string(degrees.tp) + ", num_attention_heads=" +
+                   std::to_string(all) + ", num_key_value_heads=" + std::to_string(heads.keyHeads))
+        .withRule(
+            "tp divides the key heads, or what is left of it divides the queries of a key head")
+        .suggest("tp one of " + divisors(all, [&](int64_t t) { return headsDivide(heads, t); }));
+  }
+  return rt::Status::success();
+}
+
+static rt::Status settleBatch(const PlanRequest &request, Degrees &degrees) {
+  int64_t share = request.globalBatch / degrees.dp;
+  if (request.globalBatch % degrees.dp != 0)
+    return rt::userError("plan.batch_indivisible", "the global batch cannot be dealt out evenly")
+        .withGiven("global_batch=" + std::to_string(request.globalBatch) +
+                   ", dp=" + std::to_string(degrees.dp))
+        .withRule("dp divides global_batch")
+        .suggest("global_batch=" + std::to_string((share + 1) * degrees.dp));
+  degrees.micro = request.pins.microBatch.value_or(share);
+  if (share % degrees.micro != 0)
+    return rt::userError("plan.batch_indivisible", "the micro-batch does not fit the global batch")
+        .withGiven("global_batch=" + std::to_string(request.globalBatch) + ", dp=" +
+                   std::to_string(degrees.dp) + ", micro_batch=" + std::to_string(degrees.micro))
+        .withRule("dp × micro_batch divides global_batch")
+        .suggest("micro_batch one of " + divisors(share, [](int64_t) { return true; }));
+  return rt::Status::success();
+}
+
+static DictionaryAttr toDictionary(OpBuilder &b, const Assignment &assignment) {
+  SmallVector<NamedAttribute> entries;
+  for (const auto &[name, axes] : assignment) {
+    SmallVector<StringRef> refs(axes.begin(), axes.end());
+    entries.push_back(b.getNamedAttr(name, b.getStrArrayAttr(refs)));
+  }
+  return b.getDictionaryAttr(entries);
+}
+
+/// The placement that an operator's assignment gives to one of its operands.
+static Assignment ofOperand(const Assignment &assignment, Type operand) {
+  Assignment out;
+  for (StringAttr n : nn::dimNames(operand))
+    if (auto it = assignment.find(n.getValue()); it != assignment.end())
+      out[n.getValue()] = it->second;
+  return out;
+}
+
+/// Writes an assignment for each path of each kind, and a placement for each
+/// parameter: the one its first user asks for.
+static void writeKinds(OpBuilder &b, Location loc, ModuleOp model, const Policy &policy) {
+  llvm::MapVector<StringAttr, Assignment> parameters;
+  SmallVector<std::tuple<StringRef, StringAttr, Assignment>> assigns;
+  for (auto kind : model.getOps<func::FuncOp>()) {
+    if (!kind->hasAttr("nn.kind"))
+      continue;
+    llvm::SmallSetVector<StringAttr, 16> seen;
+    for (Operation &op : kind.getBody().getOps()) {
+      auto path = op.getAttrOfType<StringAttr>("nn.path");
+      auto sharded = dyn_cast<ShardingRuleOpInterface>(op);
+      if (!path || !sharded)
+        continue;
+      Assignment assignment = policy.assign(sharded.getShardingRule());
+      for (Value operand : op.getOperands())
+        if (auto argument = dyn_cast<BlockArgument>(operand))
+          if (auto name =
+                  kind.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "nn.parameter"))
+            parameters.insert({name, ofOperand(assignment, operand.getType())});
+      if (seen.insert(path))
+        assigns.push_back({kind.getName(), path, assignment});
+    }
+  }
+  for (auto &[name, placement] : parameters)
+    if (!placement.empty())
+      plan::ParameterOp::create(b, loc, name, toDictionary(b, placement));
+  for (auto &[kind, path, assignment] : assigns)
+    plan::AssignOp::create(b, loc, b.getStringAttr(kind), path, toDictionary(b, assignment));
+}
+
+rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanRequest &request) {
+  HeadSizes heads = headSizes(model);
+  Degrees degrees;
+  if (rt::Status s = settleTensor(request, heads, degrees); !s.ok())
+    return s;
+  if (rt::Status s = settleBatch(request, degrees); !s.ok())
+    return s;
+  Policy policy = makePolicy(heads, degrees.dp, degrees.tp, request.pins);
+
+  MLIRContext *context = model.getContext();
+  context->loadDialect<plan::PlanDialect>();
+  OpBuilder b(context);
+  Location loc = b.getUnknownLoc();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+  b.setInsertionPointToStart(module->getBody());
+  auto solution = plan::SolutionOp::create(
+      b, loc, plan::kVersion,
+      request.cluster.empty() ? StringAttr() : b.getStringAttr(request.cluster));
+  b.setInsertionPointToStart(&solution.getBody().emplaceBlock());
+  plan::BatchOp::create(b, loc, request.globalBatch, degrees.micro, request.sequence);
+  plan::AxisOp::create(b, loc, "data", ArrayRef<int64_t>{degrees.dp});
+  plan::AxisOp::create(b, loc, "tensor", ArrayRef<int64_t>(policy.tensorParts));
+  Assignment layout;
+  if (policy.data)
+    layout["batch"] = {"data"};
+  if (policy.tensor && policy.sequence)
+    layout["sequence"] = {"tensor"};
+  plan::LayoutOp::create(b, loc, toDictionary(b, layout));
+  writeKinds(b, loc, model, policy);
+  return module;
+}
+
+} // namespace cleave

@@ -1,0 +1,91 @@
+//===- Pins.cpp - What --pin says ------------------------------------------===//
+
+#include "cleave/Planner/Planner.h"
+#include "runtime/Base/Suggest.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace llvm;
+namespace cleave {
+
+static const char *const kPins[] = {"dp", "tp", "sp", "vocab", "micro_batch"};
+/// Axes and choices of formats.md that this version cannot carry out; a pin to
+/// the neutral value is a no-op.
+static const std::pair<const char *, const char *> kLater[] = {
+    {"pp", "1"},  {"vp", "1"},   {"cp", "1"},          {"ep", "1"},
+    {"etp", "1"}, {"zero", "0"}, {"schedule", "1f1b"}, {"recompute", "none"}};
+
+static rt::StatusOr<int64_t> number(StringRef key, StringRef value, int64_t least) {
+  int64_t n;
+  if (value.getAsInteger(10, n) || n < least)
+    return rt::userError("plan.bad_pin", "--pin " + key.str() + " is not a number that can be used")
+        .withGiven(key.str() + "=" + value.str())
+        .withRule(key.str() + " is a whole number of at least " + std::to_string(least))
+        .suggest(key.str() + "=" + std::to_string(std::max<int64_t>(least, 1)));
+  return n;
+}
+
+static rt::Status later(StringRef key, StringRef value, StringRef neutral) {
+  if (value == neutral)
+    return rt::Status::success();
+  return rt::userError("plan.unsupported_pin",
+                       "this version of Cleave cannot run " + key.str() + "=" + value.str())
+      .withGiven(key.str() + "=" + value.str())
+      .withRule("data and tensor parallelism, with sequence and vocabulary sharding, can be pinned")
+      .suggest(key.str() + "=" + neutral.str());
+}
+
+static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
+  for (auto [name, neutral] : kLater)
+    if (key == name)
+      return later(key, value, neutral);
+  bool flag = key == "sp" || key == "vocab";
+  if (!is_contained(kPins, key)) {
+    std::vector<std::string> known(std::begin(kPins), std::end(kPins));
+    for (auto [name, neutral] : kLater)
+      known.push_back(name);
+    rt::Error error = rt::userError("plan.unknown_pin", "--pin has no key '" + key.str() + "'")
+                          .withGiven(key.str())
+                          .withRule("known keys: " + join(known, ", "));
+    if (auto near = rt::nearestName(key.str(), known))
+      error.suggestions.push_back(*near);
+    return error;
+  }
+  auto n = number(key, value, flag ? 0 : 1);
+  if (!n.ok())
+    return n.status();
+  if (flag && *n > 1)
+    return rt::userError("plan.bad_pin", "--pin " + key.str() + " is 0 or 1")
+        .withGiven(key.str() + "=" + value.str())
+        .withRule(key.str() + " is 0 (off) or 1 (on)")
+        .suggest(key.str() + "=1");
+  if (key == "dp")
+    pins.dp = *n;
+  else if (key == "tp")
+    pins.tp = *n;
+  else if (key == "micro_batch")
+    pins.microBatch = *n;
+  else
+    (key == "sp" ? pins.sequence : pins.vocabulary) = *n == 1;
+  return rt::Status::success();
+}
+
+rt::StatusOr<Pins> parsePins(StringRef text) {
+  Pins pins;
+  SmallVector<StringRef> parts;
+  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  llvm::StringSet<> seen;
+  for (StringRef part : parts) {
+    auto [key, value] = part.trim().split('=');
+    if (!seen.insert(key).second)
+      return rt::userError("plan.bad_pin", "--pin gives '" + key.str() + "' twice")
+          .withGiven(text.str())
+          .withRule("each key once")
+          .suggest(part.str());
+    if (rt::Status s = setPin(pins, key.trim(), value.trim()); !s.ok())
+      return s;
+  }
+  return pins;
+}
+
+} // namespace cleave

@@ -1,0 +1,70 @@
+//===- Policy.cpp - Which dimension takes which axis -----------------------===//
+
+#include "lib/Planner/Policy.h"
+#include "dialects/NN/NN.h"
+#include <numeric>
+
+using namespace mlir;
+namespace cleave {
+
+HeadSizes headSizes(ModuleOp model) {
+  HeadSizes sizes;
+  for (auto parameter : model.getOps<nn::ParameterOp>()) {
+    auto type = parameter.getTensorType();
+    if (int d = nn::findDim(type, "kv_head"); d >= 0)
+      sizes.keyHeads = type.getDimSize(d);
+    if (int d = nn::findDim(type, "group"); d >= 0)
+      sizes.groups = type.getDimSize(d);
+  }
+  return sizes;
+}
+
+bool headsDivide(HeadSizes sizes, int64_t tp) {
+  return sizes.groups % (tp / std::gcd(tp, sizes.keyHeads)) == 0;
+}
+
+Policy makePolicy(HeadSizes sizes, int64_t dp, int64_t tp, const Pins &pins) {
+  Policy policy;
+  policy.data = dp > 1;
+  policy.tensor = tp > 1;
+  policy.sequence = pins.sequence.value_or(false);
+  policy.vocabulary = pins.vocabulary.value_or(true);
+  // Key heads take the part of the axis that divides them, query groups the rest.
+  int64_t keys = std::gcd(tp, sizes.keyHeads), groups = tp / keys;
+  if (keys > 1 && groups > 1) {
+    policy.tensorParts = {keys, groups};
+    policy.heads["kv_head"] = {"tensor.0"};
+    policy.heads["group"] = {"tensor.1"};
+  } else {
+    policy.tensorParts = {tp};
+    policy.heads[keys > 1 ? "kv_head" : "group"] = {"tensor"};
+  }
+  return policy;
+}
+
+Assignment Policy::assign(const ShardingRule &rule) const {
+  Assignment out;
+  auto canCut = [&](StringRef name) {
+    int f = rule.find(name);
+    return f >= 0 && rule.factors[f].shardable;
+  };
+  if (data && canCut("batch"))
+    out["batch"] = {"data"};
+  if (!tensor)
+    return out;
+  for (const auto &[name, axes] : heads)
+    if (canCut(name))
+      out[name] = axes;
+  // An operator on heads keeps to the heads, even where it repeats key heads.
+  if (rule.find("kv_head") >= 0)
+    return out;
+  if (canCut("ffn"))
+    out["ffn"] = {"tensor"};
+  else if (vocabulary && canCut("vocab"))
+    out["vocab"] = {"tensor"};
+  else if (sequence && canCut("sequence"))
+    out["sequence"] = {"tensor"};
+  return out;
+}
+
+} // namespace cleave

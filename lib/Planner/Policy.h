@@ -1,0 +1,45 @@
+//===- Policy.h - Which dimension takes which axis -------------------------===//
+//
+// The fixed choice that stands in where nothing is pinned: lists of dimension
+// names in order of preference. A group of names shares an axis: the first name
+// takes the largest part that divides it, the next the rest.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "cleave/Planner/Planner.h"
+#include "dialects/Interfaces/Interfaces.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace cleave {
+
+/// Factor (dimension) name → axis names, in a fixed order.
+using Assignment = llvm::MapVector<llvm::StringRef, llvm::SmallVector<std::string>>;
+
+/// How the tensor axis is laid over dimension names.
+struct Policy {
+  /// Parts of the tensor axis, major to minor ({4} or {2, 2}).
+  llvm::SmallVector<int64_t> tensorParts{1};
+  /// Which parts each of the heads' dimensions takes.
+  Assignment heads;
+  bool tensor = false, data = false, sequence = false, vocabulary = false;
+
+  /// The axes that the factors of an operator take.
+  Assignment assign(const ShardingRule &rule) const;
+};
+
+/// The sizes of the dimensions called `kv_head` and `group` in a model (1 where
+/// it has none).
+struct HeadSizes {
+  int64_t keyHeads = 1, groups = 1;
+};
+HeadSizes headSizes(mlir::ModuleOp model);
+
+/// Whether `tp` ranks can split the heads evenly, key heads repeated if need be.
+bool headsDivide(HeadSizes sizes, int64_t tp);
+
+/// The policy for a request with `dp` and `tp` settled.
+Policy makePolicy(HeadSizes sizes, int64_t dp, int64_t tp, const Pins &pins);
+
+} // namespace cleave

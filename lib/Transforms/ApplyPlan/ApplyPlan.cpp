@@ -1,0 +1,174 @@
+//===- ApplyPlan.cpp - Turn decisions into annotated functions -------------===//
+
+#include "cleave/Transforms/ApplyPlan/ApplyPlan.h"
+#include "cleave/Transforms/Sizes/Sizes.h"
+#include "dialects/Dist/Dist.h"
+#include "dialects/NN/NN.h"
+#include "lib/Transforms/ApplyPlan/Entries.h"
+#include "lib/Transforms/ApplyPlan/Split.h"
+
+using namespace mlir;
+namespace cleave {
+
+namespace {
+class Annotator {
+public:
+  Annotator(ModuleOp module, plan::SolutionOp solution)
+      : module(module), solution(solution), axes(solution), context(module.getContext()) {}
+
+  void addMesh() {
+    OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
+    SmallVector<Attribute> names(axes.names.begin(), axes.names.end());
+    dist::MeshOp::create(b, solution.getLoc(), "mesh", b.getArrayAttr(names), axes.sizes);
+  }
+
+  /// Where each parameter's tensors lie: one placement for all of its slots.
+  void placeParameters() {
+    llvm::StringMap<DictionaryAttr> byName;
+    for (auto p : solution.getOps<plan::ParameterOp>())
+      byName[p.getName()] = p.getStored();
+    llvm::StringMap<StringRef> nameOf = layerNames();
+    for (auto p : module.getOps<nn::ParameterOp>()) {
+      DictionaryAttr stored = byName.lookup(nameOf.lookup(p.getSymName()));
+      auto sharding = sharded(p.getTensorType(), stored);
+      for (StringRef slot : {"value", "gradient", "moment1", "moment2"})
+        p->setAttr(("dist." + slot).str(), sharding);
+    }
+  }
+
+  /// Writes `dist.factors` on every operator whose path the plan assigns.
+  void assign(func::FuncOp function, StringRef kind) {
+    llvm::StringMap<DictionaryAttr> byPath;
+    for (auto a : solution.getOps<plan::AssignOp>())
+      if (a.getKind() == kind)
+        byPath[a.getPath()] = a.getFactors();
+    for (Operation &op : function.getBody().getOps())
+      if (auto path = op.getAttrOfType<StringAttr>("nn.path"))
+        if (auto it = byPath.find(path.getValue()); it != byPath.end())
+          op.setAttr("dist.factors", expanded(it->second));
+  }
+
+  /// Places what passes between layers, in and out of a kind's two halves.
+  void placeBoundary(SplitKind &kind, func::FuncOp original) {
+    for (unsigned i = 0; i < kind.forward.getNumArguments(); ++i)
+      if (!original.getArgAttr(i, "nn.parameter"))
+        kind.forward.setArgAttr(i, "dist.sharding", layout(kind.forward.getArgumentTypes()[i]));
+    for (unsigned i = 0; i < kind.results; ++i)
+      if (cast<RankedTensorType>(kind.forward.getResultTypes()[i]).getRank() > 0)
+        kind.forward.setResultAttr(i, "dist.sharding", layout(kind.forward.getResultTypes()[i]));
+    unsigned first = kind.inputs.size();
+    for (auto [i, r] : llvm::enumerate(kind.activeResults))
+      kind.backward.setArgAttr(first + i, "dist.sharding",
+                               layout(kind.backward.getArgumentTypes()[first + i]));
+    for (auto [i, a] : llvm::enumerate(kind.activeArguments))
+      if (!original.getArgAttr(a, "nn.parameter"))
+        kind.backward.setResultAttr(i, "dist.sharding", layout(kind.backward.getResultTypes()[i]));
+  }
+
+  /// Inputs of entries are dealt out along the batch alone; scalars are everywhere.
+  void placeEntry(func::FuncOp entry) {
+    auto all = plan::entry<plan::LayoutOp>(solution).getDims();
+    NamedAttrList batch;
+    if (Attribute a = all.get("batch"))
+      batch.set("batch", a);
+    for (unsigned i = 0; i < entry.getNumArguments(); ++i)
+      entry.setArgAttr(i, "dist.sharding",
+                       sharded(entry.getArgumentTypes()[i], batch.getDictionary(context)));
+    for (unsigned i = 0; i < entry.getNumResults(); ++i)
+      entry.setResultAttr(i, "dist.sharding", sharded(entry.getResultTypes()[i], {}));
+  }
+
+  int64_t dataRanks() {
+    auto list = plan::entry<plan::LayoutOp>(solution).getDims().getAs<ArrayAttr>("batch");
+    return list ? axes.size(axes.expand(list)) : 1;
+  }
+
+private:
+  /// Symbol of a parameter → its name in its layer, from the calls.
+  llvm::StringMap<StringRef> layerNames() {
+    llvm::StringMap<StringRef> names;
+    module.walk([&](func::CallOp call) {
+      auto callee = module.lookupSymbol<func::FuncOp>(call.getCallee());
+      for (auto [i, v] : llvm::enumerate(call.getOperands()))
+        if (auto load = v.getDefiningOp<nn::LoadOp>())
+          if (auto name = callee.getArgAttrOfType<StringAttr>(i, "nn.parameter"))
+            names.try_emplace(load.getParameter(), name.getValue());
+    });
+    return names;
+  }
+
+  dist::ShardingAttr sharded(Type type, DictionaryAttr places) {
+    SmallVector<SmallVector<StringAttr>> dims;
+    for (StringAttr name : nn::dimNames(type)) {
+      auto list = places ? places.getAs<ArrayAttr>(name.getValue()) : ArrayAttr();
+      dims.push_back(list ? axes.expand(list) : SmallVector<StringAttr>());
+    }
+    return dist::ShardingAttr::get(context, dims, ArrayRef<StringAttr>());
+  }
+
+  dist::ShardingAttr layout(Type type) {
+    auto dims = plan::entry<plan::LayoutOp>(solution).getDims();
+    // Token ids and the like arrive with their sequence whole.
+    if (!isa<FloatType>(getElementTypeOrSelf(type))) {
+      NamedAttrList batch;
+      if (Attribute a = dims.get("batch"))
+        batch.set("batch", a);
+      return sharded(type, batch.getDictionary(context));
+    }
+    return sharded(type, dims);
+  }
+
+  /// The same dictionary with every axis replaced by mesh axes.
+  DictionaryAttr expanded(DictionaryAttr factors) {
+    NamedAttrList out;
+    for (NamedAttribute f : factors) {
+      auto list = axes.expand(cast<ArrayAttr>(f.getValue()));
+      out.set(f.getName(),
+              ArrayAttr::get(context, SmallVector<Attribute>(list.begin(), list.end())));
+    }
+    return out.getDictionary(context);
+  }
+
+  ModuleOp module;
+  plan::SolutionOp solution;
+  plan::AxisTable axes;
+  MLIRContext *context;
+};
+} // namespace
+
+LogicalResult applyPlan(ModuleOp module, plan::SolutionOp solution,
+                        const OptimizerSettings &optimizer) {
+  module.getContext()->loadDialect<dist::DistDialect>();
+  Annotator annotator(module, solution);
+  auto batch = plan::entry<plan::BatchOp>(solution);
+  int64_t sequences = batch.getMicro() * annotator.dataRanks();
+  if (failed(specializeSizes(module,
+                             {{"batch", sequences}, {"sequence", int64_t(batch.getSequence())}})))
+    return failure();
+  annotator.addMesh();
+  annotator.placeParameters();
+
+  llvm::StringMap<SplitKind> kinds;
+  SmallVector<func::FuncOp> originals;
+  for (auto joint : llvm::to_vector(module.getOps<func::FuncOp>())) {
+    auto of = joint->getAttrOfType<FlatSymbolRefAttr>("nn.joint");
+    if (!of)
+      continue;
+    auto original = module.lookupSymbol<func::FuncOp>(of.getValue());
+    SplitKind &kind = kinds[of.getValue()] = splitJoint(joint);
+    annotator.placeBoundary(kind, original);
+    annotator.assign(kind.forward, of.getValue());
+    annotator.assign(kind.backward, of.getValue());
+    llvm::append_range(originals, ArrayRef{original, joint});
+  }
+  buildEntries(module, kinds, optimizer);
+  module.lookupSymbol<func::FuncOp>("forward").erase();
+  for (func::FuncOp f : originals)
+    f.erase();
+  for (auto f : module.getOps<func::FuncOp>())
+    if (f->hasAttr("nn.entry"))
+      annotator.placeEntry(f);
+  return success();
+}
+
+} // namespace cleave

@@ -1,0 +1,15 @@
+//===- Entries.h - The functions that a step runs --------------------------===//
+#pragma once
+
+#include "cleave/Transforms/ApplyPlan/ApplyPlan.h"
+#include "lib/Transforms/ApplyPlan/Split.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace cleave {
+
+/// Builds the entries listed in ApplyPlan.h behind the module's last operator,
+/// from `@forward` and the split kinds.
+void buildEntries(mlir::ModuleOp module, llvm::StringMap<SplitKind> &kinds,
+                  const OptimizerSettings &optimizer);
+
+} // namespace cleave

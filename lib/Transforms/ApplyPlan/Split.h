@@ -1,0 +1,29 @@
+//===- Split.h - A joint graph cut into forward and backward ---------------===//
+#pragma once
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace cleave {
+
+/// Where an input of the backward function comes from.
+struct BackwardInput {
+  enum Source { Argument, Result, Saved } source;
+  unsigned index;
+};
+
+/// The two halves of a kind and how a caller connects them.
+struct SplitKind {
+  mlir::func::FuncOp forward, backward;
+  unsigned results = 0;
+  llvm::SmallVector<BackwardInput> inputs;
+  /// Positions of the results that have a gradient, and of the arguments that
+  /// get one.
+  llvm::SmallVector<int64_t> activeResults, activeArguments;
+};
+
+/// Splits `@k.joint` into `@k.forward(args) -> (results, saved…)` and
+/// `@k.backward(inputs…, gradients of active results…) -> gradients of active
+/// arguments`. Everything of the forward that the backward reads is saved.
+SplitKind splitJoint(mlir::func::FuncOp joint);
+
+} // namespace cleave

@@ -1,0 +1,77 @@
+//===- Activity.cpp - What depends on a trained parameter ------------------===//
+
+#include "cleave/Transforms/Autodiff/Passes.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+namespace cleave {
+
+/// Marks what depends on active values within `body`; calls use `kinds`.
+static void propagate(func::FuncOp function, llvm::DenseSet<Value> &active,
+                      llvm::StringMap<Activity> &kinds, SymbolTable &symbols);
+
+/// Joins a call's active operands into its callee and runs the callee's body.
+static Activity &enterCall(func::CallOp call, llvm::DenseSet<Value> &active,
+                           llvm::StringMap<Activity> &kinds, SymbolTable &symbols) {
+  auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+  Activity &known = kinds[call.getCallee()];
+  bool fresh = known.arguments.size() != callee.getNumArguments();
+  if (fresh) {
+    known.arguments.assign(callee.getNumArguments(), false);
+    known.results.assign(callee.getNumResults(), false);
+  }
+  bool changed = fresh;
+  for (auto [i, operand] : llvm::enumerate(call.getOperands()))
+    if (active.contains(operand) && !known.arguments[i])
+      known.arguments[i] = changed = true;
+  if (!changed)
+    return known;
+  llvm::DenseSet<Value> inside;
+  for (auto [argument, on] : llvm::zip(callee.getArguments(), known.arguments))
+    if (on)
+      inside.insert(argument);
+  propagate(callee, inside, kinds, symbols);
+  Operation *end = callee.getBody().back().getTerminator();
+  for (auto [i, v] : llvm::enumerate(end->getOperands()))
+    kinds[call.getCallee()].results[i] |= inside.contains(v);
+  return kinds[call.getCallee()];
+}
+
+static void propagate(func::FuncOp function, llvm::DenseSet<Value> &active,
+                      llvm::StringMap<Activity> &kinds, SymbolTable &symbols) {
+  for (Operation &op : function.getBody().getOps()) {
+    if (auto load = dyn_cast<nn::LoadOp>(op)) {
+      if (symbols.lookup<nn::ParameterOp>(load.getParameter()))
+        active.insert(load.getResult());
+      continue;
+    }
+    if (auto call = dyn_cast<func::CallOp>(op)) {
+      Activity &callee = enterCall(call, active, kinds, symbols);
+      for (auto [result, on] : llvm::zip(call.getResults(), callee.results))
+        if (on)
+          active.insert(result);
+      continue;
+    }
+    if (llvm::any_of(op.getOperands(), [&](Value v) { return active.contains(v); }))
+      for (Value result : op.getResults())
+        if (isa<FloatType>(getElementTypeOrSelf(result)))
+          active.insert(result);
+  }
+}
+
+llvm::StringMap<Activity> analyzeActivity(ModuleOp module) {
+  llvm::StringMap<Activity> kinds;
+  SymbolTable symbols(module);
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr("nn.entry")) {
+      // Activity only grows along the chain of layers; a second walk lets a
+      // layer that became active late reach the calls before it.
+      for (int walk = 0; walk < 2; ++walk) {
+        llvm::DenseSet<Value> active;
+        propagate(function, active, kinds, symbols);
+      }
+    }
+  return kinds;
+}
+
+} // namespace cleave

@@ -1,0 +1,216 @@
+//===- Partition.cpp - The program of one rank -----------------------------===//
+
+#include "cleave/Transforms/Sharding/Sharding.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+namespace cleave {
+
+#define GEN_PASS_DEF_PARTITIONPASS
+#include "lib/Transforms/Sharding/Passes.h.inc"
+
+using dist::Axes;
+using dist::ShardingAttr;
+
+namespace {
+/// What an operator's local form may ask for, answered with dist operators.
+class PartitionContext : public LocalContext {
+public:
+  PartitionContext(OpBuilder &b, Location loc, const ShardingRule &rule, ArrayRef<Axes> axes,
+                   const dist::Mesh &mesh)
+      : b(b), loc(loc), rule(rule), axes(axes), mesh(mesh) {}
+
+  bool isSharded(unsigned factor) override { return !axes[factor].empty(); }
+
+  Value offset(unsigned factor) override {
+    int64_t block = dist::blockSize(rule.factors[factor].size, mesh.size(axes[factor]));
+    auto type = RankedTensorType::get({}, b.getI32Type());
+    return dist::OffsetOp::create(b, loc, type, meshName(), list(factor), block);
+  }
+
+  Value allReduce(Value value, unsigned factor, ReductionKind kind) override {
+    auto reduction = kind == ReductionKind::Sum ? dist::Reduction::Sum : dist::Reduction::Max;
+    return dist::AllReduceOp::create(b, loc, value.getType(), value, meshName(), list(factor),
+                                     reduction);
+  }
+
+private:
+  static StringRef meshName() { return "mesh"; }
+  ArrayAttr list(unsigned factor) {
+    return b.getArrayAttr(SmallVector<Attribute>(axes[factor].begin(), axes[factor].end()));
+  }
+  OpBuilder &b;
+  Location loc;
+  const ShardingRule &rule;
+  ArrayRef<Axes> axes;
+  const dist::Mesh &mesh;
+};
+
+class Partitioner {
+public:
+  explicit Partitioner(ModuleOp module)
+      : module(module), mesh(*module.getOps<dist::MeshOp>().begin()) {}
+
+  LogicalResult run() {
+    for (auto function : module.getOps<FunctionOpInterface>())
+      if (failed(rewrite(function)))
+        return failure();
+    return success();
+  }
+
+private:
+  RankedTensorType local(Type type, Attribute sharding) {
+    return dist::localType(cast<RankedTensorType>(type), cast<ShardingAttr>(sharding), mesh);
+  }
+
+  LogicalResult rewrite(FunctionOpInterface function) {
+    Block &old = function.getFunctionBody().front();
+    auto *fresh = new Block;
+    SmallVector<Type> inputs, results;
+    map = IRMapping();
+    for (auto [i, argument] : llvm::enumerate(old.getArguments())) {
+      inputs.push_back(local(argument.getType(), function.getArgAttr(i, "dist.sharding")));
+      map.map(argument, fresh->addArgument(inputs.back(), argument.getLoc()));
+    }
+    for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
+      results.push_back(local(type, function.getResultAttr(i, "dist.sharding")));
+    OpBuilder b(module.getContext());
+    b.setInsertionPointToEnd(fresh);
+    for (Operation &op : old)
+      if (failed(rewrite(b, &op))) {
+        delete fresh;
+        return failure();
+      }
+    function.getFunctionBody().push_back(fresh);
+    fresh->moveBefore(&old);
+    old.dropAllDefinedValueUses();
+    old.erase();
+    function.setType(FunctionType::get(module.getContext(), inputs, results));
+    return success();
+  }
+
+  LogicalResult rewrite(OpBuilder &b, Operation *op) {
+    if (auto reshard = dyn_cast<dist::ReshardOp>(op)) {
+      map.map(reshard.getResult(),
+              lowerReshard(b, op->getLoc(), map.lookup(reshard.getInput()), reshard.getType(),
+                           reshard.getSource(), reshard.getTarget(), mesh));
+      return success();
+    }
+    auto in = op->getAttrOfType<ArrayAttr>("dist.in"),
+         out = op->getAttrOfType<ArrayAttr>("dist.out");
+    SmallVector<Value> operands =
+        llvm::map_to_vector(op->getOperands(), [&](Value v) { return map.lookup(v); });
+    SmallVector<Type> types;
+    for (auto [i, v] : llvm::enumerate(op->getResults()))
+      types.push_back(local(v.getType(), out[i]));
+
+    if (auto sharded = dyn_cast<ShardingRuleOpInterface>(op))
+      return rewriteSharded(b, sharded, operands, types, in, out);
+    if (isa<StateOpInterface>(op) && !operands.empty())
+      operands[0] = maskAll(b, op->getLoc(), operands[0], op->getOperand(0).getType(),
+                            cast<ShardingAttr>(in[0]));
+    Operation *made = clone(b, op, operands, types);
+    map.map(op->getResults(), made->getResults());
+    return success();
+  }
+
+  /// The operator as it is, on local values.
+  Operation *clone(OpBuilder &b, Operation *op, ValueRange operands, TypeRange types) {
+    OperationState state(op->getLoc(), op->getName(), operands, types, kept(op));
+    return b.create(state);
+  }
+
+  /// Attributes without the notes of earlier steps.
+  static SmallVector<NamedAttribute> kept(Operation *op) {
+    SmallVector<NamedAttribute> attrs;
+    for (NamedAttribute a : op->getAttrs())
+      if (!a.getName().getValue().starts_with("dist."))
+        attrs.push_back(a);
+    return attrs;
+  }
+
+  /// `value` with the padding along dimension `d` set to `neutral`.
+  Value mask(OpBuilder &b, Location loc, Value value, int64_t d, int64_t size, const Axes &axes,
+             double neutral) {
+    auto list = b.getArrayAttr(SmallVector<Attribute>(axes.begin(), axes.end()));
+    return dist::MaskOp::create(b, loc, value.getType(), value, "mesh", list, d, size,
+                                llvm::APFloat(neutral));
+  }
+
+  /// Zeros in all the padding of a tensor that is kept.
+  Value maskAll(OpBuilder &b, Location loc, Value value, Type whole, ShardingAttr sharding) {
+    for (auto [d, size] : llvm::enumerate(cast<RankedTensorType>(whole).getShape()))
+      if (Axes axes = sharding.axes(d); size % mesh.size(axes) != 0)
+        value = mask(b, loc, value, d, size, axes, 0.0);
+    return value;
+  }
+
+  LogicalResult rewriteSharded(OpBuilder &b, ShardingRuleOpInterface op,
+                               MutableArrayRef<Value> operands, TypeRange types, ArrayAttr in,
+                               ArrayAttr out) {
+    ShardingRule rule = op.getShardingRule();
+    SmallVector<Axes> axes(rule.factors.size());
+    for (auto [i, dims] : llvm::enumerate(rule.operands))
+      for (auto [d, f] : llvm::enumerate(dims))
+        axes[f] = cast<ShardingAttr>(in[i]).axes(d);
+    for (auto [i, dims] : llvm::enumerate(rule.results))
+      for (auto [d, f] : llvm::enumerate(dims))
+        axes[f] = cast<ShardingAttr>(out[i]).axes(d);
+    for (auto [f, factor] : llvm::enumerate(rule.factors))
+      if (factor.size % mesh.size(axes[f]) != 0)
+        maskFactor(b, op->getLoc(), rule, f, axes[f], operands);
+    PartitionContext context(b, op->getLoc(), rule, axes, mesh);
+    Operation *before = b.getInsertionBlock()->empty() ? nullptr : &b.getInsertionBlock()->back();
+    SmallVector<Value> results = op.buildLocal(b, operands, types, context);
+    Operation *made = before ? before->getNextNode() : &b.getInsertionBlock()->front();
+    for (; made; made = made->getNextNode()) {
+      made->setAttrs(kept(made));
+      if (Attribute path = op->getAttr("nn.path"))
+        made->setAttr("nn.path", path);
+    }
+    for (auto [v, local] : llvm::zip(op->getResults(), results))
+      map.map(v, local);
+    return success();
+  }
+
+  /// Padding of a factor that some result sums over must be neutral. Linear
+  /// operands are masked rather than others: zero there is neutral for all results.
+  void maskFactor(OpBuilder &b, Location loc, const ShardingRule &rule, unsigned f,
+                  const Axes &axes, MutableArrayRef<Value> operands) {
+    const Factor &factor = rule.factors[f];
+    bool summed = llvm::any_of(rule.results, [&](const SmallVector<int> &dims) {
+      return !llvm::is_contained(dims, int(f));
+    });
+    if (!summed || !factor.neutral)
+      return;
+    auto has = [&](int i) { return llvm::is_contained(rule.operands[i], int(f)); };
+    int chosen = -1;
+    for (const auto &group : rule.linear)
+      if (chosen < 0 && group.size() == 1 && has(group[0]))
+        chosen = group[0];
+    for (int i = 0; i < int(operands.size()) && chosen < 0; ++i)
+      if (has(i))
+        chosen = i;
+    if (chosen < 0)
+      return;
+    int64_t d = llvm::find(rule.operands[chosen], int(f)) - rule.operands[chosen].begin();
+    operands[chosen] = mask(b, loc, operands[chosen], d, factor.size, axes, *factor.neutral);
+  }
+
+  ModuleOp module;
+  dist::Mesh mesh;
+  IRMapping map;
+};
+
+struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
+  void runOnOperation() override {
+    if (failed(partition(getOperation())))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+LogicalResult partition(ModuleOp module) { return Partitioner(module).run(); }
+
+} // namespace cleave

@@ -1,0 +1,269 @@
+//===- Propagate.cpp - Where every value lies ------------------------------===//
+//
+// One walk in program order; callees are entered at their first call. Example,
+// `ffn` assigned to the axis t:
+//
+//   %h = contract(%x, %w1)   factors b, s, d, f→t     %w1 must be cut along f
+//   %y = contract(%h, %w2)   factors b, s, f→t, d     %y lacks f: partial over t
+//   %z = rms_norm(%y, …)     not linear in %y         %y must be complete here
+//
+//===----------------------------------------------------------------------===//
+
+#include "cleave/Transforms/Sharding/Sharding.h"
+#include "mlir/Interfaces/CallInterfaces.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+namespace cleave {
+
+#define GEN_PASS_DEF_PROPAGATESHARDINGSPASS
+#include "lib/Transforms/Sharding/Passes.h.inc"
+
+using dist::Axes;
+using dist::ShardingAttr;
+
+static int64_t rankOf(Type type) { return cast<RankedTensorType>(type).getRank(); }
+
+namespace {
+class Propagator {
+public:
+  explicit Propagator(ModuleOp module) : module(module), symbols(module) {}
+
+  LogicalResult run() {
+    auto meshes = module.getOps<dist::MeshOp>();
+    if (meshes.empty())
+      return module.emitError("has no dist.mesh");
+    mesh = dist::Mesh(*meshes.begin());
+    llvm::DenseSet<StringAttr> called;
+    module.walk([&](CallOpInterface call) {
+      if (auto name = dyn_cast<SymbolRefAttr>(call.getCallableForCallee()))
+        called.insert(name.getRootReference());
+    });
+    for (auto function : module.getOps<FunctionOpInterface>())
+      if (!called.contains(function.getNameAttr()) && failed(enter(function, {})))
+        return failure();
+    // Contributions to one slot agree only once all of them are known.
+    for (auto [op, symbol, slot] : contributions)
+      setOperands(op, {slotSharding(symbol, slot, op->getOperand(0).getType())});
+    return success();
+  }
+
+private:
+  ShardingAttr replicated(Type type) {
+    return ShardingAttr::replicated(module.getContext(), rankOf(type));
+  }
+
+  static void setList(Operation *op, StringRef name, ArrayRef<ShardingAttr> list) {
+    SmallVector<Attribute> attrs(list.begin(), list.end());
+    op->setAttr(name, ArrayAttr::get(op->getContext(), attrs));
+  }
+  static void setOperands(Operation *op, ArrayRef<ShardingAttr> list) {
+    setList(op, "dist.in", list);
+  }
+  void setResults(Operation *op, ArrayRef<ShardingAttr> list) {
+    setList(op, "dist.out", list);
+    for (auto [v, s] : llvm::zip(op->getResults(), list))
+      placed[v] = s;
+  }
+
+  /// Settles a function given where a caller's operands lie (empty: none).
+  LogicalResult enter(FunctionOpInterface function, ArrayRef<ShardingAttr> operands) {
+    done.insert(function);
+    for (auto [i, argument] : llvm::enumerate(function.getArguments())) {
+      auto given = function.getArgAttrOfType<ShardingAttr>(i, "dist.sharding");
+      if (!given) {
+        given = i < operands.size() ? operands[i] : replicated(argument.getType());
+        function.setArgAttr(i, "dist.sharding", given);
+      }
+      placed[argument] = given;
+    }
+    for (Operation &op : function.getFunctionBody().front())
+      if (failed(op.hasTrait<OpTrait::IsTerminator>() ? leave(function, &op) : visit(&op)))
+        return failure();
+    return success();
+  }
+
+  LogicalResult leave(FunctionOpInterface function, Operation *end) {
+    SmallVector<ShardingAttr> results;
+    for (auto [i, v] : llvm::enumerate(end->getOperands())) {
+      auto given = function.getResultAttrOfType<ShardingAttr>(i, "dist.sharding");
+      results.push_back(given ? given : placed.lookup(v));
+      function.setResultAttr(i, "dist.sharding", results.back());
+    }
+    setOperands(end, results);
+    return success();
+  }
+
+  LogicalResult visit(Operation *op) {
+    if (auto call = dyn_cast<CallOpInterface>(op))
+      return visitCall(call);
+    if (auto state = dyn_cast<StateOpInterface>(op))
+      return visitState(state);
+    if (auto sharded = dyn_cast<ShardingRuleOpInterface>(op))
+      return visitSharded(op, sharded.getShardingRule());
+    return op->emitOpError("has no sharding rule");
+  }
+
+  LogicalResult visitCall(CallOpInterface call) {
+    auto callee = dyn_cast_or_null<FunctionOpInterface>(call.resolveCallable());
+    if (!callee)
+      return call->emitOpError("calls a function that is not in the module");
+    SmallVector<ShardingAttr> operands =
+        llvm::map_to_vector(call->getOperands(), [&](Value v) { return placed.lookup(v); });
+    if (!done.contains(callee) && failed(enter(callee, operands)))
+      return failure();
+    SmallVector<ShardingAttr> in, out;
+    for (unsigned i = 0; i < callee.getNumArguments(); ++i)
+      in.push_back(callee.getArgAttrOfType<ShardingAttr>(i, "dist.sharding"));
+    for (unsigned i = 0; i < callee.getNumResults(); ++i)
+      out.push_back(callee.getResultAttrOfType<ShardingAttr>(i, "dist.sharding"));
+    setOperands(call, in);
+    setResults(call, out);
+    return success();
+  }
+
+  ShardingAttr slotSharding(Operation *symbol, StringRef slot, Type type) {
+    auto given = symbol->getAttrOfType<ShardingAttr>(("dist." + slot).str());
+    return given ? given : replicated(type);
+  }
+
+  LogicalResult visitState(StateOpInterface state) {
+    Operation *symbol = symbols.lookup(state.getStateSymbol());
+    if (!symbol)
+      return state->emitOpError() << "names no symbol '" << state.getStateSymbol() << "'";
+    StringRef slot = state.getStateSlot();
+    if (state.getStateAccess() == StateAccess::Read) {
+      setResults(state, {slotSharding(symbol, slot, state->getResult(0).getType())});
+      return success();
+    }
+    Value value = state->getOperand(0);
+    ShardingAttr kept = slotSharding(symbol, slot, value.getType());
+    if (state.getStateAccess() == StateAccess::Accumulate) {
+      Axes partial(kept.getPartial());
+      Axes used = cuts(kept);
+      for (StringAttr a : placed.lookup(value).getPartial())
+        if (!llvm::is_contained(partial, a) && !llvm::is_contained(used, a))
+          partial.push_back(a);
+      mesh.sort(partial);
+      kept = ShardingAttr::get(module.getContext(), kept.getDims(), partial);
+      contributions.push_back({state, symbol, slot.str()});
+    }
+    symbol->setAttr(("dist." + slot).str(), kept);
+    setOperands(state, {kept});
+    return success();
+  }
+
+  static Axes cuts(ShardingAttr sharding) {
+    Axes all;
+    for (unsigned d = 0; d < sharding.getDims().size(); ++d)
+      llvm::append_range(all, sharding.axes(d));
+    return all;
+  }
+
+  /// The axes of each factor: as assigned, or as the operands are cut.
+  FailureOr<SmallVector<Axes>> factorAxes(Operation *op, const ShardingRule &rule) {
+    SmallVector<Axes> axes(rule.factors.size());
+    if (auto given = op->getAttrOfType<DictionaryAttr>("dist.factors")) {
+      for (NamedAttribute entry : given)
+        if (int f = rule.find(entry.getName()); f >= 0) {
+          if (!rule.factors[f].shardable)
+            return op->emitOpError() << "cannot be cut along '" << rule.factors[f].name << "'";
+          axes[f] = dist::axesOf(cast<ArrayAttr>(entry.getValue()));
+        }
+      return axes;
+    }
+    llvm::SmallSetVector<StringAttr, 8> used;
+    for (auto [i, v] : llvm::enumerate(op->getOperands()))
+      for (auto [d, f] : llvm::enumerate(rule.operands[i])) {
+        if (!rule.factors[f].shardable || !axes[f].empty())
+          continue;
+        for (StringAttr a : placed.lookup(v).axes(d))
+          if (used.insert(a))
+            axes[f].push_back(a);
+      }
+    return axes;
+  }
+
+  /// The axes over which the operands of a linear group may stay partial.
+  Axes keptPartial(Operation *op, ArrayRef<int> group, const Axes &used) {
+    Axes common(placed.lookup(op->getOperand(group[0])).getPartial()), all = common;
+    bool same = true;
+    for (int i : group) {
+      Axes own(placed.lookup(op->getOperand(i)).getPartial());
+      same &= own == common;
+      for (StringAttr a : own)
+        if (!llvm::is_contained(all, a))
+          all.push_back(a);
+    }
+    // Scalars join partial sums of different groups of ranks: making a complete
+    // term partial costs nothing, completing each one costs an exchange.
+    if (!same && rankOf(op->getOperand(group[0]).getType()) > 0)
+      return {};
+    mesh.sort(all);
+    for (StringAttr a : all)
+      if (llvm::is_contained(used, a))
+        return {};
+    return all;
+  }
+
+  LogicalResult visitSharded(Operation *op, const ShardingRule &rule) {
+    auto axes = factorAxes(op, rule);
+    if (failed(axes))
+      return failure();
+    Axes used;
+    for (const Axes &list : *axes)
+      for (StringAttr a : list) {
+        if (llvm::is_contained(used, a))
+          return op->emitOpError() << "is cut along two factors by the axis " << a;
+        used.push_back(a);
+      }
+    // At most one linear group carries a partial sum: the first that has one.
+    Axes carried;
+    ArrayRef<int> carriers;
+    for (const auto &group : rule.linear)
+      if (carried.empty()) {
+        carried = keptPartial(op, group, used);
+        carriers = carried.empty() ? ArrayRef<int>() : ArrayRef<int>(group);
+      }
+    auto place = [&](ArrayRef<int> dims, const Axes &partial) {
+      SmallVector<SmallVector<StringAttr>> cut;
+      for (int f : dims)
+        cut.push_back((*axes)[f]);
+      return ShardingAttr::get(module.getContext(), cut, partial);
+    };
+    SmallVector<ShardingAttr> in, out;
+    for (auto [i, dims] : llvm::enumerate(rule.operands))
+      in.push_back(place(dims, llvm::is_contained(carriers, int(i)) ? carried : Axes()));
+    for (const auto &dims : rule.results) {
+      Axes partial = carried;
+      for (auto [f, factor] : llvm::enumerate(rule.factors))
+        if (factor.reduction && !llvm::is_contained(dims, int(f)))
+          llvm::append_range(partial, (*axes)[f]);
+      mesh.sort(partial);
+      out.push_back(place(dims, partial));
+    }
+    setOperands(op, in);
+    setResults(op, out);
+    return success();
+  }
+
+  ModuleOp module;
+  SymbolTable symbols;
+  dist::Mesh mesh;
+  llvm::DenseMap<Value, ShardingAttr> placed;
+  llvm::DenseSet<Operation *> done;
+  SmallVector<std::tuple<Operation *, Operation *, std::string>> contributions;
+};
+
+struct PropagateShardingsPass : impl::PropagateShardingsPassBase<PropagateShardingsPass> {
+  void runOnOperation() override {
+    if (failed(propagateShardings(getOperation())))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+LogicalResult propagateShardings(ModuleOp module) { return Propagator(module).run(); }
+
+} // namespace cleave

@@ -1,0 +1,34 @@
+// RUN: cleave-opt %s | cleave-opt | FileCheck %s
+// RUN: cleave-opt %s --mlir-print-op-generic | cleave-opt | FileCheck %s
+
+#q = #nn.dims<batch, sequence, kv_head, group, head_dim>
+#l = #nn.dims<batch, sequence, kv_head, group>
+#kv = #nn.dims<batch, sequence, kv_head, head_dim>
+#bs = #nn.dims<batch, sequence>
+
+// CHECK-LABEL: @rope
+// CHECK: nn.rope %{{.*}}, %{{.*}} {frequencies = array<f64: 1.000000e+00, 1.000000e-01>} : (tensor<?x?x2x4xf32, #[[KV:.*]]>, tensor<?x?xi32, #{{.*}}>) -> tensor<?x?x2x4xf32, #[[KV]]>
+// CHECK: nn.rope %{{.*}}, %{{.*}} {frequencies = array<f64: 1.000000e+00, 1.000000e-01>, inverse} :
+func.func @rope(%x: tensor<?x?x2x4xf32, #kv>, %p: tensor<?x?xi32, #bs>) -> tensor<?x?x2x4xf32, #kv> {
+  %0 = nn.rope %x, %p {frequencies = array<f64: 1.0, 0.1>} : (tensor<?x?x2x4xf32, #kv>, tensor<?x?xi32, #bs>) -> tensor<?x?x2x4xf32, #kv>
+  %1 = nn.rope %0, %p {frequencies = array<f64: 1.0, 0.1>, inverse} : (tensor<?x?x2x4xf32, #kv>, tensor<?x?xi32, #bs>) -> tensor<?x?x2x4xf32, #kv>
+  return %1 : tensor<?x?x2x4xf32, #kv>
+}
+
+// CHECK-LABEL: @grouped
+// CHECK: %[[Y:.*]], %[[LSE:.*]] = nn.attention %{{.*}}, %{{.*}}, %{{.*}} {scale = 5.000000e-01 : f64} :
+// CHECK: nn.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %[[Y]], %[[LSE]], %{{.*}} {scale = 5.000000e-01 : f64} :
+func.func @grouped(%q: tensor<?x?x2x3x4xf32, #q>, %k: tensor<?x?x2x4xf32, #kv>, %v: tensor<?x?x2x4xf32, #kv>) -> tensor<?x?x2x4xf32, #kv> {
+  %y, %lse = nn.attention %q, %k, %v {scale = 0.5 : f64} : (tensor<?x?x2x3x4xf32, #q>, tensor<?x?x2x4xf32, #kv>, tensor<?x?x2x4xf32, #kv>) -> (tensor<?x?x2x3x4xf32, #q>, tensor<?x?x2x3xf32, #l>)
+  %dq, %dk, %dv = nn.attention_grad %q, %k, %v, %y, %lse, %y {scale = 0.5 : f64} : (tensor<?x?x2x3x4xf32, #q>, tensor<?x?x2x4xf32, #kv>, tensor<?x?x2x4xf32, #kv>, tensor<?x?x2x3x4xf32, #q>, tensor<?x?x2x3xf32, #l>, tensor<?x?x2x3x4xf32, #q>) -> (tensor<?x?x2x3x4xf32, #q>, tensor<?x?x2x4xf32, #kv>, tensor<?x?x2x4xf32, #kv>)
+  return %dv : tensor<?x?x2x4xf32, #kv>
+}
+
+#bsh = #nn.dims<batch, sequence, kv_head>
+
+// CHECK-LABEL: @every_head_its_own_key
+// CHECK: nn.attention
+func.func @every_head_its_own_key(%q: tensor<?x?x2x4xf32, #kv>) -> tensor<?x?x2x4xf32, #kv> {
+  %y, %lse = nn.attention %q, %q, %q {scale = 0.5 : f64} : (tensor<?x?x2x4xf32, #kv>, tensor<?x?x2x4xf32, #kv>, tensor<?x?x2x4xf32, #kv>) -> (tensor<?x?x2x4xf32, #kv>, tensor<?x?x2xf32, #bsh>)
+  return %y : tensor<?x?x2x4xf32, #kv>
+}

@@ -1,0 +1,89 @@
+// RUN: cleave-opt %s --split-input-file --verify-diagnostics
+
+#bm = #nn.dims<batch, head_dim>
+#b = #nn.dims<batch>
+func.func @rope_type(%x: tensor<2x4xf32, #bm>, %p: tensor<2xi32, #b>) {
+  // expected-error@+1 {{needs a result of its input's type}}
+  %y = nn.rope %x, %p {frequencies = array<f64: 1.0, 1.0>} : (tensor<2x4xf32, #bm>, tensor<2xi32, #b>) -> tensor<2x4xbf16, #bm>
+  return
+}
+
+// -----
+
+#bm = #nn.dims<batch, head_dim>
+#b = #nn.dims<batch>
+func.func @rope_frequencies(%x: tensor<2x4xf32, #bm>, %p: tensor<2xi32, #b>) {
+  // expected-error@+1 {{has 3 frequencies for a width of 4; it needs half as many}}
+  %y = nn.rope %x, %p {frequencies = array<f64: 1.0, 1.0, 1.0>} : (tensor<2x4xf32, #bm>, tensor<2xi32, #b>) -> tensor<2x4xf32, #bm>
+  return
+}
+
+// -----
+
+#bm = #nn.dims<batch, head_dim>
+#s = #nn.dims<sequence>
+func.func @rope_positions(%x: tensor<2x4xf32, #bm>, %p: tensor<2xi32, #s>) {
+  // expected-error@+1 {{has positions along 'sequence', which its input lacks}}
+  %y = nn.rope %x, %p {frequencies = array<f64: 1.0, 1.0>} : (tensor<2x4xf32, #bm>, tensor<2xi32, #s>) -> tensor<2x4xf32, #bm>
+  return
+}
+
+// -----
+
+#q = #nn.dims<sequence, batch, kv_head, head_dim>
+#l = #nn.dims<sequence, batch, kv_head>
+func.func @query_order(%q: tensor<5x1x2x4xf32, #q>) {
+  // expected-error@+1 {{needs a query of dimensions batch, sequence, kv_head, [group,] head_dim, in this order}}
+  %y, %lse = nn.attention %q, %q, %q {scale = 0.5 : f64} : (tensor<5x1x2x4xf32, #q>, tensor<5x1x2x4xf32, #q>, tensor<5x1x2x4xf32, #q>) -> (tensor<5x1x2x4xf32, #q>, tensor<5x1x2xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, group, head_dim>
+#l = #nn.dims<batch, sequence, kv_head, group>
+func.func @grouped_keys(%q: tensor<1x5x2x3x4xf32, #q>) {
+  // expected-error@+1 {{needs keys and values of dimensions [batch, sequence, kv_head, head_dim], not 'tensor<1x5x2x3x4xf32}}
+  %y, %lse = nn.attention %q, %q, %q {scale = 0.5 : f64} : (tensor<1x5x2x3x4xf32, #q>, tensor<1x5x2x3x4xf32, #q>, tensor<1x5x2x3x4xf32, #q>) -> (tensor<1x5x2x3x4xf32, #q>, tensor<1x5x2x3xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+func.func @result_type(%q: tensor<1x5x2x4xf32, #q>) {
+  // expected-error@+1 {{needs a result of its query's type}}
+  %y, %lse = nn.attention %q, %q, %q {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>) -> (tensor<1x5x2x4xbf16, #q>, tensor<1x5x2xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence>
+func.func @row_statistics(%q: tensor<1x5x2x4xf32, #q>) {
+  // expected-error@+1 {{needs a log-sum-exp of dimensions [batch, sequence, kv_head], not 'tensor<1x5xf32}}
+  %y, %lse = nn.attention %q, %q, %q {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+func.func @gradient_of_keys(%q: tensor<1x5x2x4xf32, #q>, %lse: tensor<1x5x2xf32, #l>) {
+  // expected-error@+1 {{needs keys and values of dimensions [batch, sequence, kv_head, head_dim], not 'tensor<1x5x2xf32}}
+  %dq, %dk, %dv = nn.attention_grad %q, %q, %q, %q, %lse, %q {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>, tensor<1x5x2x4xf32, #q>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>, tensor<1x5x2x4xf32, #q>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+func.func @gradient_of_result(%q: tensor<1x5x2x4xf32, #q>, %lse: tensor<1x5x2xf32, #l>) {
+  // expected-error@+1 {{needs a result and gradients of dimensions [batch, sequence, kv_head, head_dim], not 'tensor<1x5x2xf32}}
+  %dq, %dk, %dv = nn.attention_grad %q, %q, %q, %q, %lse, %lse {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>, tensor<1x5x2xf32, #l>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>)
+  return
+}

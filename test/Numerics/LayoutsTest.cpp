@@ -1,0 +1,117 @@
+//===- LayoutsTest.cpp - Every layout computes what one rank computes ------===//
+//
+// The gate before any kernel: one rank, interpreted in float64, equals the
+// golden files (an independent float64 implementation) at step 0, and every
+// layout equals one rank in loss and in every gradient, to 1e-9.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Program.h"
+#include "runtime/Base/Json.h"
+#include <cmath>
+#include <gtest/gtest.h>
+
+using namespace cleave;
+using namespace cleave::test;
+
+static constexpr double kTolerance = 1e-9;
+
+static double norm(const HostTensor &t) {
+  double sum = 0;
+  for (double x : t.data)
+    sum += x * x;
+  return std::sqrt(sum);
+}
+
+/// |a − b| ≤ tolerance · max(1, |b|), and neither is NaN.
+static bool agrees(double a, double b) {
+  return std::fabs(a - b) <= kTolerance * std::max(1.0, std::fabs(b));
+}
+
+static const StepResult &oneRank(const std::string &model) {
+  static std::map<std::string, StepResult> cache;
+  auto it = cache.find(model);
+  if (it == cache.end())
+    it = cache.emplace(model, runStep0(model, {"one rank"})).first;
+  return it->second;
+}
+
+class Golden : public testing::TestWithParam<std::string> {};
+
+TEST_P(Golden, OneRankEqualsTheGoldenStep0) {
+  const StepResult &step = oneRank(GetParam());
+  auto expected = rt::parseJson(readGolden(GetParam(), "expected.json"));
+  ASSERT_TRUE(expected.ok());
+  const rt::JsonValue &step0 = *expected->find("step0");
+  EXPECT_PRED2(agrees, step.loss, (*expected->find("steps")).elements()[0].find("loss")->number());
+
+  const auto &logits = step0.find("logits_first_sequence_last_position")->elements();
+  size_t width = logits.size(), first = 31 * width;
+  ASSERT_EQ(step.logits.shape.back(), static_cast<int64_t>(width));
+  for (size_t i = 0; i < width; ++i)
+    ASSERT_PRED2(agrees, step.logits.data[first + i], logits[i].number()) << "logit " << i;
+
+  const auto &norms = step0.find("grad_norms")->members();
+  EXPECT_EQ(norms.size(), step.gradients.size());
+  for (const auto &member : norms) {
+    ASSERT_TRUE(step.gradients.count(member.key)) << member.key;
+    EXPECT_PRED2(agrees, norm(step.gradients.at(member.key)), member.value.number()) << member.key;
+  }
+}
+
+static const std::string kModels[] = {"t0", "t0-tied", "t0-vocab251", "t0-llama31-rope",
+                                      "gpt2-mini"};
+INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(kModels));
+
+static std::vector<Layout> layouts() {
+  std::vector<Layout> out;
+  struct Degrees {
+    int64_t dp, tp;
+  };
+  for (Degrees d : {Degrees{2, 1}, {1, 2}, {2, 2}, {1, 4}, {4, 2}})
+    for (bool sequence : {false, true})
+      for (bool vocabulary : {false, true}) {
+        if (d.tp == 1 && (sequence || !vocabulary))
+          continue;
+        std::string name = "dp" + std::to_string(d.dp) + "_tp" + std::to_string(d.tp);
+        if (sequence)
+          name += "_sp";
+        if (d.tp > 1 && !vocabulary)
+          name += "_novocab";
+        out.push_back({name, d.dp, d.tp, sequence, vocabulary, 1});
+      }
+  out.push_back({"dp1_tp1_micro4", 1, 1, false, true, 4});
+  out.push_back({"dp2_tp2_sp_micro2", 2, 2, true, true, 2});
+  return out;
+}
+
+namespace cleave::test {
+void PrintTo(const Layout &layout, std::ostream *os) { *os << layout.name; }
+} // namespace cleave::test
+
+class Layouts : public testing::TestWithParam<std::tuple<std::string, Layout>> {};
+
+TEST_P(Layouts, EqualOneRank) {
+  const std::string &model = std::get<0>(GetParam());
+  const Layout &layout = std::get<1>(GetParam());
+  const StepResult &one = oneRank(model);
+  StepResult step = runStep0(model, layout);
+  EXPECT_PRED2(agrees, step.loss, one.loss);
+  ASSERT_EQ(step.gradients.size(), one.gradients.size());
+  for (const auto &[name, gradient] : one.gradients) {
+    const HostTensor &other = step.gradients.at(name);
+    ASSERT_EQ(other.data.size(), gradient.data.size()) << name;
+    for (size_t i = 0; i < gradient.data.size(); ++i)
+      ASSERT_PRED2(agrees, other.data[i], gradient.data[i]) << name << "[" << i << "]";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Layouts,
+                         testing::Combine(testing::ValuesIn(kModels), testing::ValuesIn(layouts())),
+                         [](const testing::TestParamInfo<Layouts::ParamType> &info) {
+                           std::string name =
+                               std::get<0>(info.param) + "_" + std::get<1>(info.param).name;
+                           for (char &c : name)
+                             c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                           return name;
+                         });

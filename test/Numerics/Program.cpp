@@ -1,0 +1,170 @@
+//===- Program.cpp - A golden model as an interpreted program --------------===//
+
+#include "Program.h"
+#include "cleave/Frontend/Model.h"
+#include "dialects/Dist/Dist.h"
+#include "dialects/NN/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/Checkpoint/SafeTensors.h"
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+using namespace mlir;
+namespace cleave::test {
+
+static constexpr int64_t kSequence = 32, kBatch = 8;
+
+template <typename T> static T need(rt::StatusOr<T> value) {
+  if (!value.ok())
+    throw std::runtime_error(rt::renderText(value.status().error()));
+  return std::move(*value);
+}
+static void need(rt::Status status) {
+  if (!status.ok())
+    throw std::runtime_error(rt::renderText(status.error()));
+}
+
+std::string readGolden(const std::string &model, const std::string &file) {
+  std::ifstream in(std::string(CLEAVE_TEST_GOLDEN) + "/" + model + "/" + file, std::ios::binary);
+  if (!in)
+    throw std::runtime_error("no golden file " + model + "/" + file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+namespace {
+class Runner {
+public:
+  Runner(const std::string &model, const Layout &layout) : model(model), layout(layout) {
+    std::string config = std::string(CLEAVE_TEST_GOLDEN) + "/" + model + "/config.json";
+    module = frontend::importModel(need(frontend::readModel(config)), context);
+    need(differentiatePhase(*module));
+    PlanRequest request;
+    request.ranks = layout.dp * layout.tp;
+    request.sequence = kSequence;
+    request.globalBatch = kBatch;
+    request.pins.dp = layout.dp;
+    request.pins.tp = layout.tp;
+    request.pins.microBatch = kBatch / layout.dp / layout.microBatches;
+    request.pins.sequence = layout.sequence;
+    request.pins.vocabulary = layout.vocabulary;
+    auto plan = need(planPhase(*module, request));
+    need(applyPhase(*module, *plan, OptimizerSettings()));
+    need(distPhase(*module));
+    mesh = dist::Mesh(*module->getOps<dist::MeshOp>().begin());
+    options.ranks = static_cast<unsigned>(mesh.ranks());
+    options.observer = [this](Operation *op, ArrayRef<const RankTensors *> results) {
+      auto path = op->getAttrOfType<StringAttr>("nn.path");
+      if (path && path.getValue() == "head.logits" && result.logits.data.empty())
+        result.logits = (*results[0])[0];
+    };
+  }
+
+  StepResult run() {
+    loadParameters();
+    for (int64_t m = 0; m < layout.microBatches; ++m)
+      call("count", {tokens(m, 1)});
+    call("prepare", {});
+    for (int64_t m = 0; m < layout.microBatches; ++m)
+      call("microbatch", {tokens(m, 0), tokens(m, 1), positions()});
+    result.loss = joined("step.loss", "value").data[0];
+    for (auto p : module->getOps<nn::ParameterOp>())
+      result.gradients[p.getSymName().str()] = joined(p.getSymName(), "gradient");
+    return std::move(result);
+  }
+
+private:
+  dist::ShardingAttr shardingOf(Operation *symbol, StringRef slot) {
+    auto sharding = symbol->getAttrOfType<dist::ShardingAttr>(("dist." + slot).str());
+    return sharding ? sharding : dist::ShardingAttr::replicated(&context, 0);
+  }
+
+  void loadParameters() {
+    auto weights = need(rt::SafeTensorsFile::open(std::string(CLEAVE_TEST_GOLDEN) + "/" + model +
+                                                  "/model.safetensors"));
+    std::map<std::string, const rt::TensorEntry *> entries;
+    for (const rt::TensorEntry &e : weights.tensors())
+      entries[e.name] = &e;
+    for (auto p : module->getOps<nn::ParameterOp>()) {
+      auto it = entries.find(p.getSymName().str());
+      if (it == entries.end())
+        throw std::runtime_error("no weights for " + p.getSymName().str());
+      HostTensor whole(p.getTensorType().getShape());
+      std::vector<float> values(whole.data.size());
+      need(weights.readFloats(*it->second, 0, values));
+      std::copy(values.begin(), values.end(), whole.data.begin());
+      state.set(p.getSymName(), "value", cut(whole, shardingOf(p, "value")));
+    }
+  }
+
+  RankTensors cut(const HostTensor &whole, dist::ShardingAttr sharding) {
+    RankTensors blocks;
+    for (int64_t r = 0; r < mesh.ranks(); ++r)
+      blocks.push_back(dist::cutBlock(whole, sharding, mesh, r));
+    return blocks;
+  }
+
+  HostTensor joined(StringRef symbol, StringRef slot) {
+    Operation *op = module->lookupSymbol(symbol);
+    SmallVector<int64_t> shape;
+    if (auto p = dyn_cast<nn::ParameterOp>(op))
+      shape.assign(p.getTensorType().getShape().begin(), p.getTensorType().getShape().end());
+    const RankTensors *blocks = state.find(symbol, slot);
+    if (!blocks)
+      throw std::runtime_error("nothing stored for " + symbol.str());
+    SmallVector<const HostTensor *> pointers;
+    for (const HostTensor &t : *blocks)
+      pointers.push_back(&t);
+    return dist::joinBlocks(pointers, shape, shardingOf(op, slot), mesh);
+  }
+
+  /// Sequences of micro-batch `m`, shifted by `shift` tokens. Rank r of the data
+  /// axis takes the sequences that a cut of the batch gives it.
+  HostTensor tokens(int64_t m, int64_t shift) {
+    std::string bytes = readGolden(model, "tokens.bin");
+    int64_t rows = kBatch / layout.microBatches;
+    HostTensor out({rows, kSequence});
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t s = 0; s < kSequence; ++s) {
+        size_t at = static_cast<size_t>((m * rows + i) * kSequence + s + shift) * 2;
+        out.data[i * kSequence + s] =
+            static_cast<unsigned char>(bytes[at]) + 256 * static_cast<unsigned char>(bytes[at + 1]);
+      }
+    return out;
+  }
+
+  HostTensor positions() {
+    HostTensor out({kBatch / layout.microBatches, kSequence});
+    for (size_t i = 0; i < out.data.size(); ++i)
+      out.data[i] = static_cast<double>(i % kSequence);
+    return out;
+  }
+
+  void call(StringRef entry, ArrayRef<HostTensor> arguments) {
+    auto function = module->lookupSymbol<func::FuncOp>(entry);
+    std::vector<RankTensors> blocks;
+    for (auto [i, whole] : llvm::enumerate(arguments))
+      blocks.push_back(
+          cut(whole, function.getArgAttrOfType<dist::ShardingAttr>(i, "dist.sharding")));
+    need(withDiagnostics(context, [&]() -> LogicalResult {
+      return cleave::interpret(cast<FunctionOpInterface>(function.getOperation()), blocks, state,
+                               options);
+    }));
+  }
+
+  std::string model;
+  Layout layout;
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  dist::Mesh mesh;
+  StateStore state;
+  InterpreterOptions options;
+  StepResult result;
+};
+} // namespace
+
+StepResult runStep0(const std::string &model, const Layout &layout) {
+  return Runner(model, layout).run();
+}
+
+} // namespace cleave::test

@@ -1,0 +1,40 @@
+//===- Program.h - A golden model as an interpreted program ----------------===//
+//
+// Test harness: imports a golden model, carries it through the phases for one
+// layout, and runs step 0 in float64 on all ranks of it.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "cleave/Interpreter/Interpreter.h"
+#include "cleave/Pipelines/Phases.h"
+#include "mlir/IR/MLIRContext.h"
+#include <map>
+#include <string>
+
+namespace cleave::test {
+
+/// What a layout pins. `ranks` follow from dp × tp.
+struct Layout {
+  std::string name;
+  int64_t dp = 1, tp = 1;
+  bool sequence = false, vocabulary = true;
+  int64_t microBatches = 1;
+};
+
+/// Everything that step 0 of a golden model yields, whole tensors.
+struct StepResult {
+  double loss = 0;
+  std::map<std::string, HostTensor> gradients;
+  /// Logits [batch, sequence, vocab] of the first micro-batch (one rank only).
+  HostTensor logits;
+};
+
+/// Runs step 0 of `test/golden/<model>` under `layout`; the program is checked
+/// and verified on the way. Fails the current test on any error.
+StepResult runStep0(const std::string &model, const Layout &layout);
+
+/// Text of a file of a golden model.
+std::string readGolden(const std::string &model, const std::string &file);
+
+} // namespace cleave::test

@@ -1,0 +1,28 @@
+//===- SoftCap.td - An operator that Cleave does not know -------------------===//
+//
+// What an operator needs that lives outside the tree: this file and SoftCap.cpp.
+//
+//===----------------------------------------------------------------------===//
+#ifndef EXT_SOFTCAP
+#define EXT_SOFTCAP
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "dialects/NN/NNBase.td"
+
+def Ext_Dialect : Dialect {
+  let name = "ext";
+  let cppNamespace = "::ext";
+  let summary = "Operators of a plugin";
+  let dependentDialects = ["::cleave::nn::NNDialect"];
+}
+
+def Ext_SoftCapOp : Op<Ext_Dialect, "softcap", [Pure, SameOperandsAndResultType,
+    DeclareOpInterfaceMethods<ShardingRuleInterface>,
+    DeclareOpInterfaceMethods<InterpretableInterface>, NN_Differentiable]> {
+  let summary = "cap · tanh(x / cap): values that cannot leave (−cap, cap)";
+  let arguments = (ins NN_Tensor:$input, F64Attr:$cap);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+#endif

@@ -1,0 +1,153 @@
+//===- AllCases.cpp - Every operator of nn over odd shapes -----------------===//
+//
+// Sizes are odd, one, or no multiple of the two and three blocks that the tests
+// cut them into. A new operator is listed here; `AllCases.NameEveryOperator`
+// finds one that is not.
+//
+//===----------------------------------------------------------------------===//
+
+#include "OpCase.h"
+
+namespace cleave::test {
+
+using Cases = std::vector<OpCase>;
+
+static void addContractions(Cases &out) {
+  out.push_back({"nn.contract",
+                 {"batch=2 sequence=3 model=5", "ffn=7 model=5"},
+                 {"batch=2 sequence=3 ffn=7"}});
+  out.push_back({"nn.contract",
+                 {"batch=2 sequence=3 ffn=4", "batch=2 sequence=3 model=5"},
+                 {"ffn=4 model=5"}});
+  out.push_back({"nn.contract",
+                 {"batch=1 sequence=3 model=3", "kv_head=3 group=2 head_dim=4 model=3"},
+                 {"batch=1 sequence=3 kv_head=3 group=2 head_dim=4"}});
+  out.push_back({"nn.contract",
+                 {"batch=2 kv_head=3 head_dim=4", "model=5 kv_head=3 head_dim=4"},
+                 {"batch=2 model=5"}});
+  out.push_back({"nn.contract", {"model=7", "model=7"}, {""}});
+  out.push_back({"nn.contract", {"batch=3 model=5", "model=5"}, {"model=5 batch=3"}});
+  out.push_back({"nn.sum", {"batch=3 sequence=4 model=5"}, {"model=5"}});
+  out.push_back({"nn.sum", {"batch=3 sequence=4 model=5"}, {"model=5 batch=3"}});
+  out.push_back({"nn.sum", {"batch=3 sequence=1"}, {""}});
+  out.push_back({"nn.unstack",
+                 {"batch=2 qkv=3 model=5"},
+                 {"batch=2 model=5", "batch=2 model=5", "batch=2 model=5"},
+                 "{dim = \"qkv\"}"});
+  out.push_back({"nn.unstack", {"qkv=2 model=5"}, {"model=5", "model=5"}, "{dim = \"qkv\"}"});
+  out.push_back({"nn.stack",
+                 {"batch=2 model=5", "batch=2 model=5", "batch=2 model=5"},
+                 {"batch=2 model=5 qkv=3"},
+                 "{dim = \"qkv\"}"});
+  out.push_back({"nn.fill", {}, {"batch=2 model=5"}, "{value = 0.75 : f64}"});
+}
+
+static void addElementwise(Cases &out) {
+  for (const char *binary : {"nn.add", "nn.mul"}) {
+    out.push_back({binary, {"batch=2 model=5", "batch=2 model=5"}, {"batch=2 model=5"}});
+    out.push_back(
+        {binary, {"batch=3 sequence=2 model=5", "model=5"}, {"batch=3 sequence=2 model=5"}});
+    out.push_back(
+        {binary, {"model=5 batch=3", "sequence=4 batch=3"}, {"batch=3 sequence=4 model=5"}});
+    out.push_back({binary, {"batch=3", ""}, {"batch=3"}});
+  }
+  out.push_back({"nn.add_n", {"model=5", "model=5", "model=5"}, {"model=5"}});
+  out.push_back({"nn.add_n", {"batch=1 model=5"}, {"batch=1 model=5"}});
+  for (std::string name : {"nn.silu", "nn.gelu", "nn.relu"}) {
+    out.push_back({name, {"batch=3 ffn=17"}, {"batch=3 ffn=17"}});
+    out.push_back({name + "_grad", {"batch=3 ffn=17", "batch=3 ffn=17"}, {"batch=3 ffn=17"}});
+  }
+  out.push_back({"nn.gelu", {"batch=3 ffn=17"}, {"batch=3 ffn=17"}, "{tanh}"});
+  out.push_back(
+      {"nn.gelu_grad", {"batch=3 ffn=17", "batch=3 ffn=17"}, {"batch=3 ffn=17"}, "{tanh}"});
+}
+
+static void addNorms(Cases &out) {
+  const std::string eps = "{eps = 1.0e-5 : f64}";
+  for (std::string rows : {"batch=3", "batch=2 sequence=5", "sequence=1"}) {
+    std::string x = rows + " model=7";
+    out.push_back({"nn.rms_norm", {x, "model=7"}, {x, rows}, eps});
+    out.push_back({"nn.rms_norm_grad", {x, "model=7", "positive " + rows, x}, {x, "model=7"}});
+    out.push_back({"nn.layer_norm", {x, "model=7", "model=7"}, {x, rows, rows}, eps});
+    out.push_back({"nn.layer_norm_grad",
+                   {x, "model=7", rows, "positive " + rows, x},
+                   {x, "model=7", "model=7"}});
+  }
+  out.push_back({"nn.rms_norm",
+                 {"batch=3 kv_head=2 head_dim=3", "kv_head=2 head_dim=3"},
+                 {"batch=3 kv_head=2 head_dim=3", "batch=3"},
+                 eps});
+}
+
+static void addAttention(Cases &out) {
+  const std::string rope = "{frequencies = array<f64: 1.0, 0.3>}";
+  const std::string back = "{frequencies = array<f64: 1.0, 0.3>, inverse}";
+  const std::string positions = "int:0:9 batch=2 sequence=5";
+  for (const std::string &attributes : {rope, back}) {
+    std::string x = "batch=2 sequence=5 kv_head=3 head_dim=4";
+    out.push_back({"nn.rope", {x, positions}, {x}, attributes});
+  }
+  std::string grouped = "batch=2 sequence=5 kv_head=3 group=2 head_dim=4";
+  out.push_back({"nn.rope", {grouped, positions}, {grouped}, rope});
+  const std::string scale = "{scale = 0.5 : f64}";
+  auto add = [&](const std::string &rows, const std::string &key) {
+    std::string query = rows + " head_dim=4";
+    out.push_back({"nn.attention", {query, key, key}, {query, rows}, scale});
+    out.push_back({"nn.attention_grad",
+                   {query, key, key, query, "positive " + rows, query},
+                   {query, key, key},
+                   scale});
+  };
+  add("batch=2 sequence=5 kv_head=3 group=3", "batch=2 sequence=5 kv_head=3 head_dim=4");
+  add("batch=1 sequence=3 kv_head=1 group=5", "batch=1 sequence=3 kv_head=1 head_dim=4");
+  add("batch=3 sequence=1 kv_head=2", "batch=3 sequence=1 kv_head=2 head_dim=4");
+}
+
+static void addVocabulary(Cases &out) {
+  const std::string tokens = "batch=2 sequence=5", ids = "int:0:8 " + tokens;
+  const std::string targets = "int:-2:8 " + tokens, logits = tokens + " vocab=9";
+  out.push_back({"nn.embedding", {"vocab=9 model=5", ids}, {tokens + " model=5"}});
+  out.push_back({"nn.embedding", {"vocab=9 model=5", "int:0:8 batch=3"}, {"batch=3 model=5"}});
+  out.push_back({"nn.embedding_grad", {ids, tokens + " model=5"}, {"vocab=9 model=5"}});
+  out.push_back({"nn.cross_entropy", {logits, targets}, {tokens, tokens}});
+  out.push_back(
+      {"nn.cross_entropy", {"batch=3 vocab=4", "int:-1:3 batch=3"}, {"batch=3", "batch=3"}});
+  out.push_back(
+      {"nn.cross_entropy_grad", {logits, targets, "positive " + tokens, tokens}, {logits}});
+  out.push_back(
+      {"nn.cross_entropy_partial", {logits, targets, "int:0:0"}, {tokens, tokens, tokens}});
+  out.push_back({"nn.rescale_sum", {"positive " + tokens, tokens, tokens}, {tokens}});
+  out.push_back({"nn.cross_entropy_combine",
+                 {tokens, "positive " + tokens, tokens, targets},
+                 {tokens, tokens}});
+  out.push_back({"nn.count_valid", {targets}, {""}});
+}
+
+static void addOptimizer(Cases &out) {
+  out.push_back({"nn.sum_squares", {"ffn=7 model=5"}, {""}});
+  out.push_back({"nn.clip_scale", {"positive"}, {"", ""}, "{max_norm = 0.5 : f64}"});
+  out.push_back({"nn.clip_scale", {"positive"}, {"", ""}});
+  out.push_back({"nn.reciprocal", {"positive"}, {""}});
+  std::string w = "ffn=7 model=5";
+  out.push_back({"nn.adamw",
+                 {w, w, w, "positive " + w, "positive", "positive", "positive", "positive"},
+                 {w, w, w},
+                 "{beta1 = 0.9 : f64, beta2 = 0.95 : f64, eps = 1.0e-8 : f64,"
+                 " weight_decay = 0.1 : f64}"});
+}
+
+const std::vector<OpCase> &allCases() {
+  static const Cases cases = [] {
+    Cases out;
+    addContractions(out);
+    addElementwise(out);
+    addNorms(out);
+    addAttention(out);
+    addVocabulary(out);
+    addOptimizer(out);
+    return out;
+  }();
+  return cases;
+}
+
+} // namespace cleave::test

@@ -1,0 +1,79 @@
+//===- Options.cpp - A subcommand's command line -----------------------------===//
+
+#include "Driver.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdio>
+
+#include "runtime/Base/Suggest.h"
+
+namespace cleave::tool {
+
+static std::string lowered(std::string text) {
+  for (char &c : text)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+CommandLine::CommandLine(std::string_view command, std::string_view summary,
+                         std::vector<std::string> positional)
+    : command(command), positional(std::move(positional)),
+      options(fmt::format("cleave {}", command), std::string(summary)) {
+  options.add_options()("h,help", "show this text")("json", "one JSON document on standard output");
+  std::vector<std::string> names;
+  for (const std::string &word : this->positional) {
+    options.add_options("positional")(lowered(word), word, cxxopts::value<std::string>());
+    names.push_back(lowered(word));
+  }
+  options.parse_positional(names);
+  options.positional_help(fmt::format("{}", fmt::join(this->positional, " ")));
+}
+
+rt::Status CommandLine::parse(const Words &words) {
+  std::vector<const char *> arguments = {"cleave"};
+  for (const std::string &word : words)
+    arguments.push_back(word.c_str());
+  try {
+    result = options.parse(static_cast<int>(arguments.size()), arguments.data());
+  } catch (const cxxopts::exceptions::exception &e) {
+    return unknownOption(e.what());
+  }
+  if (!result.unmatched().empty())
+    return rt::userError("usage.extra",
+                         fmt::format("\"{}\" is one word too many", result.unmatched().front()))
+        .withRule(fmt::format("cleave {} {}", command, fmt::join(positional, " ")));
+  if (has("help")) {
+    std::fputs(options.help({""}).c_str(), stdout);
+    helpShown = true;
+  }
+  return rt::Status::success();
+}
+
+rt::Status CommandLine::unknownOption(const std::string &message) const {
+  rt::Error error = rt::userError("usage.option", message)
+                        .withRule(fmt::format("cleave {} --help lists the options", command));
+  // cxxopts quotes the option in ‘…’ (three bytes each).
+  const size_t open = message.find("\u2018"), close = message.find("\u2019");
+  if (open != std::string::npos && close != std::string::npos && close > open) {
+    const std::string given = message.substr(open + 3, close - open - 3);
+    std::vector<std::string> names;
+    for (const auto &option : options.group_help("").options)
+      names.push_back(option.l.empty() ? "" : option.l.front());
+    error.given = given;
+    if (auto near = rt::nearestName(given, names))
+      error.suggestions.push_back("--" + *near);
+  }
+  return error;
+}
+
+rt::StatusOr<std::string> CommandLine::required(const std::string &name) const {
+  const std::string option = lowered(name);
+  if (result.count(option) > 0)
+    return result[option].as<std::string>();
+  return rt::userError("usage.missing", fmt::format("{} is missing", name))
+      .withRule(fmt::format("cleave {} {} …", command, fmt::join(positional, " ")));
+}
+
+} // namespace cleave::tool
