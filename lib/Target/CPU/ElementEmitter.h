@@ -77,7 +77,9 @@ public:
                                    bool overRows);
   /// Brings the lines of a vector at `address` of an argument near.
   void prefetch(unsigned arg, const LinearExpr &address);
-  void setBuffers(llvm::ArrayRef<mlir::Value> values) { buffers.assign(values.begin(), values.end()); }
+  void setBuffers(llvm::ArrayRef<mlir::Value> values) {
+    buffers.assign(values.begin(), values.end());
+  }
 
 private:
   struct Scope {
