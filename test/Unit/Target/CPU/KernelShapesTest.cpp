@@ -249,9 +249,9 @@ TEST(KernelShapes, DropoutByCounter) {
             "%r = linalg.index 0 : index; %c = linalg.index 1 : index;"
             "%w = arith.constant 83 : index; %rw = arith.muli %r, %w : index;"
             "%at = arith.addi %rw, %c : index; %i = arith.index_cast %at : index to i32;"
-            "%k = arith.constant 0x9E3779B1 : i32; %five = arith.constant 15 : i32;"
+            "%k = arith.constant 0x9E3779B1 : i32; %m = arith.constant 0xCD9E8D57 : i32;"
             "%b0 = arith.addi %i, %a1 : i32; %b1 = arith.muli %b0, %k : i32;"
-            "%b2 = arith.shrui %b1, %five : i32; %b3 = arith.xori %b1, %b2 : i32;"
+            "%low, %b2 = arith.mului_extended %b1, %m : i32; %b3 = arith.xori %b1, %b2 : i32;"
             "%b4 = arith.muli %b3, %k : i32; %half = arith.constant 0x80000000 : i32;"
             "%keep = arith.cmpi uge, %b4, %half : i32; z = constant 0.0; t = addf a0 a0;"
             "%v = arith.select %keep, %t, %z : f32; yield v");
@@ -265,7 +265,7 @@ TEST(KernelShapes, DropoutByCounter) {
       got[0],
       [&](size_t i) {
         uint32_t bits = (uint32_t(i) + seed) * 0x9E3779B1u;
-        bits = (bits ^ bits >> 15) * 0x9E3779B1u;
+        bits = (bits ^ uint32_t(uint64_t(bits) * 0xCD9E8D57u >> 32)) * 0x9E3779B1u;
         kept += bits >= 0x80000000u;
         return bits >= 0x80000000u ? 2.0 * x[i] : 0.0;
       },
