@@ -30,9 +30,9 @@ double seconds() {
 
 /// The best of some times of one call.
 template <typename Call> double bestTime(double flops, Call call) {
-  const int repeats = std::max(1, static_cast<int>(1e9 / flops));
+  const int repeats = std::max(1, static_cast<int>(1e8 / flops));
   double best = 1e30;
-  for (int round = 0; round < 9; ++round) {
+  for (int round = 0; round < 60; ++round) {
     const double start = seconds();
     for (int i = 0; i < repeats; ++i)
       call();

@@ -39,7 +39,8 @@ public:
         keys(t.tile(e.sizes.headDim * t.edge)), values(t.tile(e.sizes.headDim * t.edge)),
         scores(t.tile(t.edge * t.edge)), products(t.tile(t.edge * t.edge)),
         keySums(t.tile(t.edge * e.sizes.headDim)), valueSums(t.tile(t.edge * e.sizes.headDim)),
-        lse(t.tile(t.edge)), deltas(t.tile(t.edge)) {}
+        lse(t.tile(t.edge)), deltas(t.tile(t.edge)), queryStaging(e.stagingFor(queryStride())),
+        gradientStaging(e.stagingFor(queryStride())) {}
 
   void emit(Value unit) {
     Value tile = e.selectKeyUnit(unit);
@@ -62,10 +63,14 @@ public:
   }
 
 private:
+  int64_t queryStride() const { return e.sizes.kvHeads * e.sizes.group * e.sizes.headDim; }
+
   void emitTile(TileRange queries, bool diagonal) {
-    HeadRows query = e.queryRows(kQuery), gradient = e.queryRows(kOutGradient);
-    t.rowDots(gradient, e.queryRows(kOut), queries.first, queries.count, e.sizes.headDim, deltas);
+    t.rowDots(e.queryRows(kOutGradient), e.queryRows(kOut), queries.first, queries.count, e.sizes.headDim, deltas);
     t.gather(e.lseRows(kLse), queries.first, queries.count, lse);
+    HeadRows query = e.stage(e.queryRows(kQuery), queries.first, queries.count, queryStaging);
+    HeadRows gradient =
+        e.stage(e.queryRows(kOutGradient), queries.first, queries.count, gradientStaging);
     emitProduct(query, queries, keys, scores, diagonal);
     emitProduct(gradient, queries, values, products, diagonal);
     t.loop(t.index(0), range.count, 2 * t.lanes,
@@ -78,7 +83,7 @@ private:
   void emitProduct(const HeadRows &rows, TileRange queries, Value packed, Value tile,
                    bool diagonal) {
     Product product;
-    product.aRow = e.rowsFrom(rows, queries.first);
+    product.aRow = e.rowsOf(rows);
     product.b = packed;
     product.bStride = t.edge;
     product.c = tile;
@@ -123,7 +128,7 @@ private:
     Product product;
     product.aRow = e.columnsOf(weights);
     product.aStep = t.edge;
-    product.b = t.at(rows.base, t.mul(queries.first, rows.stride));
+    product.b = rows.base;
     product.bStride = rows.stride;
     product.c = to;
     product.cStride = e.sizes.headDim;
@@ -142,6 +147,7 @@ private:
   Value scores, products;   ///< [query, key]
   Value keySums, valueSums; ///< [key, head_dim]
   Value lse, deltas;        ///< of each query
+  Value queryStaging, gradientStaging; ///< or null
   TileRange range;          ///< of the keys
 };
 

@@ -71,7 +71,7 @@ Value TileEmitter::tile(int64_t elements) {
 }
 
 Value TileEmitter::rowOf(const HeadRows &head, Value row) {
-  return at(head.base, mul(min(row, index(head.last)), head.stride));
+  return at(head.base, mul(min(row, head.last), head.stride));
 }
 
 //===----------------------------------------------------------------------===//

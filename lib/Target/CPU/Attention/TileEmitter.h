@@ -41,7 +41,7 @@ struct Panel {
 struct HeadRows {
   Value base;         ///< of row 0
   int64_t stride = 0; ///< from row to row
-  int64_t last = 0;   ///< index of the last row
+  Value last;         ///< index of the last row
 };
 
 /// The factors and the result of a product. Null members: see each.
