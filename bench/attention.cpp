@@ -82,8 +82,8 @@ void report(const Program &program, const AttentionSizes &s, double product) {
   const size_t queries = s.batch * s.sequence * s.kvHeads * s.group * s.headDim;
   const size_t keys = queries / s.group;
   std::vector<std::vector<float>> buffers;
-  for (size_t size : {queries, keys, keys, queries, queries / s.headDim, queries, queries, keys,
-                      keys}) {
+  for (size_t size :
+       {queries, keys, keys, queries, queries / s.headDim, queries, queries, keys, keys}) {
     auto &buffer = buffers.emplace_back(size);
     for (size_t i = 0; i < size; ++i)
       buffer[i] = float(i * 2654435761u % 2048) * 0.001f - 1.0f;
@@ -96,9 +96,8 @@ void report(const Program &program, const AttentionSizes &s, double product) {
   double times[3];
   for (int i = 0; i < 3; ++i) {
     void *const *operands = i == 2 ? keyArgs.data() : args.data();
-    times[i] = bestTime(program.kernels[i].flops, [&] {
-      program.entries[i](operands, 0, program.kernels[i].extent);
-    });
+    times[i] = bestTime(program.kernels[i].flops,
+                        [&] { program.entries[i](operands, 0, program.kernels[i].extent); });
   }
   auto rate = [&](int i) { return program.kernels[i].flops * 1e-9 / times[i]; };
   const double backward = 5 * s.productFlops() * 1e-9 / (times[1] + times[2]);

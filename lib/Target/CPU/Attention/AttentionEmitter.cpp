@@ -218,8 +218,8 @@ LogicalResult buildAttentionFunction(ModuleOp module, StringRef name, const Atte
   if (failed(checkSizes(module, name, sizes, profile)))
     return failure();
   MLIRContext *context = module.getContext();
-  context->loadDialect<arith::ArithDialect, func::FuncDialect, LLVM::LLVMDialect,
-                       math::MathDialect, scf::SCFDialect, vector::VectorDialect>();
+  context->loadDialect<arith::ArithDialect, func::FuncDialect, LLVM::LLVMDialect, math::MathDialect,
+                       scf::SCFDialect, vector::VectorDialect>();
   ImplicitLocOpBuilder b(NameLoc::get(StringAttr::get(context, name), module.getLoc()), context);
   b.setInsertionPointToEnd(module.getBody());
   Type ptr = LLVM::LLVMPointerType::get(context), i64 = b.getI64Type();

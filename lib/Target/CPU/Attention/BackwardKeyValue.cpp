@@ -66,7 +66,8 @@ private:
   int64_t queryStride() const { return e.sizes.kvHeads * e.sizes.group * e.sizes.headDim; }
 
   void emitTile(TileRange queries, bool diagonal) {
-    t.rowDots(e.queryRows(kOutGradient), e.queryRows(kOut), queries.first, queries.count, e.sizes.headDim, deltas);
+    t.rowDots(e.queryRows(kOutGradient), e.queryRows(kOut), queries.first, queries.count,
+              e.sizes.headDim, deltas);
     t.gather(e.lseRows(kLse), queries.first, queries.count, lse);
     HeadRows query = e.stage(e.queryRows(kQuery), queries.first, queries.count, queryStaging);
     HeadRows gradient =
@@ -108,7 +109,8 @@ private:
       });
     t.loop(begin, queries.count, 1, [&](Value query) {
       Value offset = t.add(t.mul(query, t.edge), column);
-      Value logSum = t.splat(vector, t.at(lse, query)), delta = t.splat(vector, t.at(deltas, query));
+      Value logSum = t.splat(vector, t.at(lse, query)),
+            delta = t.splat(vector, t.at(deltas, query));
       Value score = t.load(vector, t.at(scores, offset));
       Value p = e.exp(arith::SubFOp::create(t.b, score, logSum));
       Value product = t.load(vector, t.at(products, offset));
@@ -143,12 +145,12 @@ private:
   AttentionEmitter &e;
   TileEmitter &t;
   VectorType vector;
-  Value keys, values;       ///< scaled keys and values, [head_dim, key]
-  Value scores, products;   ///< [query, key]
-  Value keySums, valueSums; ///< [key, head_dim]
-  Value lse, deltas;        ///< of each query
+  Value keys, values;                  ///< scaled keys and values, [head_dim, key]
+  Value scores, products;              ///< [query, key]
+  Value keySums, valueSums;            ///< [key, head_dim]
+  Value lse, deltas;                   ///< of each query
   Value queryStaging, gradientStaging; ///< or null
-  TileRange range;          ///< of the keys
+  TileRange range;                     ///< of the keys
 };
 
 } // namespace

@@ -89,10 +89,10 @@ private:
   AttentionEmitter &e;
   TileEmitter &t;
   VectorType vector;
-  Value queries, gradients; ///< scaled queries and gradients of out, [head_dim, query]
-  Value scores, products;   ///< [key, query]
-  Value sums;               ///< [query, head_dim]
-  Value lse, deltas;        ///< of each query
+  Value queries, gradients;       ///< scaled queries and gradients of out, [head_dim, query]
+  Value scores, products;         ///< [key, query]
+  Value sums;                     ///< [query, head_dim]
+  Value lse, deltas;              ///< of each query
   Value keyStaging, valueStaging; ///< or null
   TileRange range;
 };

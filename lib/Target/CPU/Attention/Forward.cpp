@@ -54,9 +54,7 @@ private:
     e.sumOverKeys(scores, value, sums, range.count, diagonal, diagonal ? Value() : factors);
   }
 
-  Value scoreAt(Value key, Value column) {
-    return t.at(scores, t.add(t.mul(key, t.edge), column));
-  }
+  Value scoreAt(Value key, Value column) { return t.at(scores, t.add(t.mul(key, t.edge), column)); }
 
   /// The score, or -infinity where the key comes after the query.
   Value visibleScore(Value key, Value column) {
@@ -119,22 +117,20 @@ private:
     });
     HeadRows lse = e.lseRows(kLse);
     t.loop(t.index(0), range.count, 1, [&](Value row) {
-      t.store(t.load(t.b.getF32Type(), t.at(maxima, row)),
-              t.rowOf(lse, t.add(range.first, row)));
+      t.store(t.load(t.b.getF32Type(), t.at(maxima, row)), t.rowOf(lse, t.add(range.first, row)));
     });
-    e.writeRows(sums, e.queryRows(kOut), range, [&](Value row, VectorType type) {
-      return t.splat(type, t.at(factors, row));
-    });
+    e.writeRows(sums, e.queryRows(kOut), range,
+                [&](Value row, VectorType type) { return t.splat(type, t.at(factors, row)); });
   }
 
   AttentionEmitter &e;
   TileEmitter &t;
   VectorType vector;
-  Value packed;                 ///< scaled queries, [head_dim, query]
-  Value scores;                 ///< then their exponentials, [key, query]
-  Value sums;                   ///< [query, head_dim]
+  Value packed;                  ///< scaled queries, [head_dim, query]
+  Value scores;                  ///< then their exponentials, [key, query]
+  Value sums;                    ///< [query, head_dim]
   Value maxima, totals, factors; ///< of each query; what to multiply older sums by
-  Value staging;                ///< keys, then values, or null
+  Value staging;                 ///< keys, then values, or null
   TileRange range;
 };
 

@@ -102,8 +102,7 @@ public:
 
   // Loops over [lower, upper).
   using Body = llvm::function_ref<void(Value)>;
-  using CarryingBody =
-      llvm::function_ref<llvm::SmallVector<Value>(Value, llvm::ArrayRef<Value>)>;
+  using CarryingBody = llvm::function_ref<llvm::SmallVector<Value>(Value, llvm::ArrayRef<Value>)>;
   void loop(Value lower, Value upper, int64_t step, Body body);
   llvm::SmallVector<Value> loop(Value lower, Value upper, int64_t step,
                                 llvm::ArrayRef<Value> carried, CarryingBody body);
