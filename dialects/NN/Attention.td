@@ -3,7 +3,7 @@
 #define CLEAVE_NN_ATTENTION
 include "dialects/NN/NNBase.td"
 
-def NN_RopeOp : NN_ComputeOp<"rope", [NN_Differentiable]> {
+def NN_RopeOp : NN_ComputeOp<"rope", [NN_Differentiable, NN_Fusable<["getFusionDims", "getBodyInputs"]>]> {
   let summary = "Rotary position embedding, half layout";
   let description = [{
     Rotates the pairs (i, i + D/2) of the last dimension (of size D) by the
@@ -35,6 +35,7 @@ def NN_AttentionGradOp : NN_ComputeOp<"attention_grad"> {
   let arguments = (ins NN_Tensor:$query, NN_Tensor:$key, NN_Tensor:$value, NN_Tensor:$result,
                        NN_Tensor:$lse, NN_Tensor:$gradient, F64Attr:$scale);
   let results = (outs NN_Tensor:$queryGradient, NN_Tensor:$keyGradient, NN_Tensor:$valueGradient);
+  let hasVerifier = 1;
 }
 
 #endif
