@@ -9,10 +9,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/Unit/Target/CPU/KernelText.h"
 #include "cleave/Target/CPU/KernelCompiler.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
+#include "test/Unit/Target/CPU/KernelText.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include <algorithm>
 #include <benchmark/benchmark.h>
@@ -41,7 +41,9 @@ Case rmsNormForward() {
   KernelText k(kRows);
   k.input("a", {kRows, kCols}).input("b", {kRows, kCols}).input("w", {kCols});
   k.output("s", {kRows, kCols}).output("y", {kRows, kCols}).output("rstd", {kRows});
-  k.constant("n", std::to_string(kCols) + ".0").constant("eps", "1.0e-5").fill("zero", {kRows}, "0.0");
+  k.constant("n", std::to_string(kCols) + ".0")
+      .constant("eps", "1.0e-5")
+      .fill("zero", {kRows}, "0.0");
   k.generic("sum", {kRows, kCols}, "r c", "pp", {{"a", "r c"}, {"b", "r c"}}, {"s", "r c"},
             "t = addf a0 a1; yield t");
   k.generic("sq", {kRows}, "r c", "pr", {{"sum", "r c"}}, {"zero", "r"},
@@ -57,9 +59,14 @@ Case rmsNormForward() {
 
 Case rmsNormBackward() {
   KernelText k(kRows);
-  k.input("dy", {kRows, kCols}).input("x", {kRows, kCols}).input("w", {kCols}).input("rstd", {kRows});
+  k.input("dy", {kRows, kCols})
+      .input("x", {kRows, kCols})
+      .input("w", {kCols})
+      .input("rstd", {kRows});
   k.output("dx", {kRows, kCols});
-  k.constant("n", std::to_string(kCols) + ".0").fill("zero", {kRows}, "0.0").empty("e", {kRows, kCols});
+  k.constant("n", std::to_string(kCols) + ".0")
+      .fill("zero", {kRows}, "0.0")
+      .empty("e", {kRows, kCols});
   k.generic("g", {kRows, kCols}, "r c", "pp", {{"dy", "r c"}, {"w", "c"}}, {"e", "r c"},
             "t = mulf a0 a1; yield t");
   k.generic("dot", {kRows}, "r c", "pr", {{"g", "r c"}, {"x", "r c"}}, {"zero", "r"},
@@ -89,7 +96,8 @@ Case softmax() {
   KernelText k(kRows);
   k.input("x", {kRows, kCols}).output("y", {kRows, kCols});
   k.fill("low", {kRows}, "0xFF800000").fill("zero", {kRows}, "0.0").empty("e", {kRows, kCols});
-  k.generic("max", {kRows}, "r c", "pr", {{"x", "r c"}}, {"low", "r"}, "t = maximumf o a0; yield t");
+  k.generic("max", {kRows}, "r c", "pr", {{"x", "r c"}}, {"low", "r"},
+            "t = maximumf o a0; yield t");
   k.generic("ex", {kRows, kCols}, "r c", "pp", {{"x", "r c"}, {"max", "r"}}, {"e", "r c"},
             "t = subf a0 a1; u = exp t; yield u");
   k.generic("sum", {kRows}, "r c", "pr", {{"ex", "r c"}}, {"zero", "r"}, "t = addf o a0; yield t");

@@ -60,14 +60,19 @@ function(cleave_add_tool name)
   endif()
 endfunction()
 
-# cleave_add_unittest(name SOURCES … LINKS …): one GoogleTest program, one CTest entry per test.
+# cleave_add_unittest(name SOURCES … LINKS … [WHOLE]): one GoogleTest program; one
+# CTest entry per test, or with WHOLE one for the program (tests that share work).
 include(GoogleTest)
 function(cleave_add_unittest name)
-  cmake_parse_arguments(A "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(A "WHOLE" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE ${A_LINKS} GTest::gtest GTest::gtest_main)
   target_compile_options(${name} PRIVATE ${CLEAVE_WARNINGS})
-  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60)
+  if(A_WHOLE)
+    add_test(NAME ${name} COMMAND ${name})
+  else()
+    gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 120)
+  endif()
 endfunction()
 
 # cleave_add_passes(Topic): generates Passes.h.inc in the build folder's twin of

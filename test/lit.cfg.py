@@ -15,5 +15,5 @@ config.test_exec_root = os.path.join(config.cleave_binary_dir, "test")
 
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.use_default_substitutions()
-llvm_config.add_tool_substitutions(["cleave", "cleave-opt"], [config.cleave_tools_dir])
+llvm_config.add_tool_substitutions(["cleave", "cleave-opt", "cleave-lsp-server"], [config.cleave_tools_dir])
 config.substitutions.append(("%plugins", config.cleave_plugins_dir))

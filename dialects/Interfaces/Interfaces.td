@@ -69,6 +69,15 @@ def InterpretableInterface : OpInterface<"InterpretableOpInterface"> {
   ];
 }
 
+def ContractionInterface : OpInterface<"ContractionOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    Marks an operator of two operands and one result whose result is the sum of
+    products over the factors that it lacks (all as its sharding rule says): a
+    matrix product, which a library runs and which can add to what is there.
+  }];
+}
+
 def CollectiveInterface : OpInterface<"CollectiveOpInterface"> {
   let cppNamespace = "::cleave";
   let description = "An operator whose ranks exchange values: its meaning for all ranks at once.";

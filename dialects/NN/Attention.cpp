@@ -68,27 +68,39 @@ LogicalResult RopeOp::interpret(ArrayRef<const HostTensor *> in, MutableArrayRef
 // attention
 //===----------------------------------------------------------------------===//
 
-LogicalResult AttentionOp::verify() {
-  MLIRContext *context = getContext();
+/// Queries, keys and values of an attention or of its gradient, and the values
+/// that there are one of for each row of scores.
+static LogicalResult verifyAttention(Operation *op, Value query, ValueRange keys, Value lse) {
   auto names = [&](std::initializer_list<StringRef> list) {
     SmallVector<StringAttr> out;
     for (StringRef n : list)
-      out.push_back(StringAttr::get(context, n));
+      out.push_back(StringAttr::get(op->getContext(), n));
     return out;
   };
   auto grouped = names({"batch", "sequence", "kv_head", "group", "head_dim"});
   auto single = names({"batch", "sequence", "kv_head", "head_dim"});
-  auto query = dimNames(getQuery());
-  if (query != ArrayRef(grouped) && query != ArrayRef(single))
-    return emitOpError(
+  auto rows = dimNames(query);
+  if (rows != ArrayRef(grouped) && rows != ArrayRef(single))
+    return op->emitOpError(
         "needs a query of dimensions batch, sequence, kv_head, [group,] head_dim, in this order");
-  if (dimNames(getKey()) != ArrayRef(single) || dimNames(getValue()) != ArrayRef(single))
-    return emitOpError("needs keys and values of dimensions batch, sequence, kv_head, head_dim");
+  if (failed(verifyDims(op, keys, single, "keys and values")) ||
+      failed(verifyDims(op, lse, rows.drop_back(), "a log-sum-exp")))
+    return failure();
+  return verifySizesByName(op);
+}
+
+LogicalResult AttentionOp::verify() {
   if (getType(0) != getQuery().getType())
     return emitOpError("needs a result of its query's type");
-  if (dimNames(getLse()) != query.drop_back())
-    return emitOpError("needs a log-sum-exp for each row of scores");
-  return verifySizesByName(*this);
+  return verifyAttention(*this, getQuery(), {getKey(), getValue()}, getLse());
+}
+
+LogicalResult AttentionGradOp::verify() {
+  if (failed(verifyDims(*this, {getResult(), getGradient(), getQueryGradient()},
+                        dimNames(getQuery()), "a result and gradients")))
+    return failure();
+  return verifyAttention(*this, getQuery(),
+                         {getKey(), getValue(), getKeyGradient(), getValueGradient()}, getLse());
 }
 
 /// Batch and heads can be cut; the sequence is seen whole by every query.

@@ -35,6 +35,7 @@ def NN_AttentionGradOp : NN_ComputeOp<"attention_grad"> {
   let arguments = (ins NN_Tensor:$query, NN_Tensor:$key, NN_Tensor:$value, NN_Tensor:$result,
                        NN_Tensor:$lse, NN_Tensor:$gradient, F64Attr:$scale);
   let results = (outs NN_Tensor:$queryGradient, NN_Tensor:$keyGradient, NN_Tensor:$valueGradient);
+  let hasVerifier = 1;
 }
 
 #endif

@@ -3,7 +3,8 @@
 #define CLEAVE_NN_CONTRACT
 include "dialects/NN/NNBase.td"
 
-def NN_ContractOp : NN_ComputeOp<"contract", [NN_Differentiable]> {
+def NN_ContractOp : NN_ComputeOp<"contract", [NN_Differentiable,
+    DeclareOpInterfaceMethods<ContractionInterface>]> {
   let summary = "Sum of products over the dimensions that the result lacks";
   let description = [{
     Every linear layer and every gradient of one. A dimension of either operand

@@ -55,6 +55,11 @@ void setNeutralOperand(ShardingRule &rule, int operand);
 /// Makes every dimension of `type` impossible to cut in `rule`.
 void keepWhole(ShardingRule &rule, mlir::Type type);
 
+/// Checks that `values` have the dimensions `names`, in this order; `what` says
+/// in the diagnostic which values these are.
+llvm::LogicalResult verifyDims(mlir::Operation *op, mlir::ValueRange values,
+                               llvm::ArrayRef<mlir::StringAttr> names, llvm::StringRef what);
+
 /// Checks that dimensions with one name have one size, over all operands and
 /// results (a dynamic size agrees only with a dynamic one).
 llvm::LogicalResult verifySizesByName(mlir::Operation *op);

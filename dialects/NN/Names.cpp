@@ -82,6 +82,17 @@ void keepWhole(ShardingRule &rule, Type type) {
       rule.factors[f].shardable = false;
 }
 
+LogicalResult verifyDims(Operation *op, ValueRange values, ArrayRef<StringAttr> names,
+                         StringRef what) {
+  for (Value v : values)
+    if (dimNames(v) != names) {
+      InFlightDiagnostic error = op->emitOpError() << "needs " << what << " of dimensions [";
+      llvm::interleaveComma(names, error, [&](StringAttr n) { error << n.getValue(); });
+      return error << "], not " << v.getType();
+    }
+  return success();
+}
+
 LogicalResult verifySizesByName(Operation *op) {
   llvm::StringMap<int64_t> sizes;
   auto check = [&](Type type) -> LogicalResult {

@@ -68,6 +68,14 @@ LogicalResult RmsNormOp::interpret(ArrayRef<const HostTensor *> in,
   return success();
 }
 
+LogicalResult RmsNormGradOp::verify() {
+  if (failed(verifyDims(*this, {getGradient(), getInputGradient()}, dimNames(getInput()),
+                        "gradients")) ||
+      failed(verifyDims(*this, getWeightGradient(), dimNames(getWeight()), "a weight gradient")))
+    return failure();
+  return verifyNorm(*this, getInput().getType(), getWeight().getType(), {getRstd().getType()});
+}
+
 ShardingRule RmsNormGradOp::getShardingRule() { return normRule(*this, getWeight().getType(), 3); }
 
 LogicalResult RmsNormGradOp::interpret(ArrayRef<const HostTensor *> in,
@@ -93,6 +101,8 @@ LogicalResult RmsNormGradOp::interpret(ArrayRef<const HostTensor *> in,
 //===----------------------------------------------------------------------===//
 
 LogicalResult LayerNormOp::verify() {
+  if (failed(verifyDims(*this, getBias(), dimNames(getWeight()), "a bias")))
+    return failure();
   return verifyNorm(*this, getInput().getType(), getWeight().getType(),
                     {getMean().getType(), getRstd().getType()});
 }
@@ -123,6 +133,16 @@ LogicalResult LayerNormOp::interpret(ArrayRef<const HostTensor *> in,
       out[0].data[r * n + i] = (x[i] - mean) * rstd * in[1]->data[i] + in[2]->data[i];
   }
   return success();
+}
+
+LogicalResult LayerNormGradOp::verify() {
+  if (failed(verifyDims(*this, {getGradient(), getInputGradient()}, dimNames(getInput()),
+                        "gradients")) ||
+      failed(verifyDims(*this, {getWeightGradient(), getBiasGradient()}, dimNames(getWeight()),
+                        "weight and bias gradients")))
+    return failure();
+  return verifyNorm(*this, getInput().getType(), getWeight().getType(),
+                    {getMean().getType(), getRstd().getType()});
 }
 
 ShardingRule LayerNormGradOp::getShardingRule() {

@@ -18,6 +18,7 @@ def NN_RmsNormGradOp : NN_ComputeOp<"rms_norm_grad", [NN_Fusable<["getFusionDims
   let summary = "Gradient of rms_norm with respect to its input and weight";
   let arguments = (ins NN_Tensor:$input, NN_Tensor:$weight, NN_Tensor:$rstd, NN_Tensor:$gradient);
   let results = (outs NN_Tensor:$inputGradient, NN_Tensor:$weightGradient);
+  let hasVerifier = 1;
 }
 
 def NN_LayerNormOp : NN_ComputeOp<"layer_norm", [NN_Differentiable, NN_Fusable<["getFusionDims"]>]> {
@@ -33,6 +34,7 @@ def NN_LayerNormGradOp : NN_ComputeOp<"layer_norm_grad", [NN_Fusable<["getFusion
                        NN_Tensor:$gradient);
   let results = (outs NN_Tensor:$inputGradient, NN_Tensor:$weightGradient,
                       NN_Tensor:$biasGradient);
+  let hasVerifier = 1;
 }
 
 #endif

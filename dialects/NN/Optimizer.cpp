@@ -7,6 +7,27 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::nn;
 
+LogicalResult SumSquaresOp::verify() { return verifyDims(*this, getResult(), {}, "a sum"); }
+
+LogicalResult ClipScaleOp::verify() {
+  return verifyDims(*this, {getTotal(), getNorm(), getScale()}, {}, "scalars");
+}
+
+LogicalResult ReciprocalOp::verify() {
+  return verifyDims(*this, {getInput(), getResult()}, {}, "scalars");
+}
+
+LogicalResult AdamWOp::verify() {
+  if (failed(verifyDims(*this,
+                        {getGradient(), getMoment1(), getMoment2(), getNewValue(), getNewMoment1(),
+                         getNewMoment2()},
+                        dimNames(getValue()), "a gradient, moments and results")) ||
+      failed(verifyDims(*this, {getScale(), getRate(), getCorrection1(), getCorrection2()}, {},
+                        "scalars")))
+    return failure();
+  return verifySizesByName(*this);
+}
+
 ShardingRule SumSquaresOp::getShardingRule() { return ruleByNames(*this); }
 
 LogicalResult SumSquaresOp::verify() {

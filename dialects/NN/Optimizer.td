@@ -18,12 +18,14 @@ def NN_ClipScaleOp : NN_ComputeOp<"clip_scale", [NN_Fusable<[]>]> {
   }];
   let arguments = (ins NN_Tensor:$total, OptionalAttr<F64Attr>:$max_norm);
   let results = (outs NN_Tensor:$norm, NN_Tensor:$scale);
+  let hasVerifier = 1;
 }
 
 def NN_ReciprocalOp : NN_ComputeOp<"reciprocal", [NN_Fusable<[]>]> {
   let summary = "1/x of a scalar, 0 where x is 0 (a step without a valid token)";
   let arguments = (ins NN_Tensor:$input);
   let results = (outs NN_Tensor:$result);
+  let hasVerifier = 1;
 }
 
 def NN_AdamWOp : NN_ComputeOp<"adamw", [NN_Fusable<["getInPlaceOperand"]>]> {
@@ -39,6 +41,7 @@ def NN_AdamWOp : NN_ComputeOp<"adamw", [NN_Fusable<["getInPlaceOperand"]>]> {
                        NN_Tensor:$correction1, NN_Tensor:$correction2, F64Attr:$beta1,
                        F64Attr:$beta2, F64Attr:$eps, F64Attr:$weight_decay);
   let results = (outs NN_Tensor:$newValue, NN_Tensor:$newMoment1, NN_Tensor:$newMoment2);
+  let hasVerifier = 1;
 }
 
 #endif

@@ -16,14 +16,19 @@ LogicalResult ParameterOp::verify() {
   return success();
 }
 
-/// The symbol must be a parameter of the value's type, or a scalar.
+/// The symbol must be a parameter of the value's dimensions (their sizes are those
+/// of one rank's block once the program is cut), or a scalar.
 static LogicalResult verifyState(Operation *op, SymbolTableCollection &symbols,
                                  FlatSymbolRefAttr name, RankedTensorType type) {
   Operation *target = symbols.lookupNearestSymbolFrom(op, name);
   if (isa_and_nonnull<ScalarOp>(target))
     return type.getRank() == 0 ? success() : op->emitOpError("addresses a scalar with a tensor");
-  if (!isa_and_nonnull<ParameterOp>(target))
+  auto parameter = dyn_cast_or_null<ParameterOp>(target);
+  if (!parameter)
     return op->emitOpError() << "names no parameter: " << name;
+  if (dimNames(parameter.getTensorType()) != dimNames(type))
+    return op->emitOpError() << "has the type " << type << " where its parameter is a "
+                             << parameter.getTensorType();
   return success();
 }
 

@@ -29,14 +29,25 @@ static SmallVector<Value> withOffset(ShardingRule rule, StringRef factor, ValueR
 // embedding
 //===----------------------------------------------------------------------===//
 
+/// `rows` has the dimensions of the ids, then those of a row of the table.
+static LogicalResult verifyEmbedding(Operation *op, Value table, Value ids, Value rows,
+                                     Value offset) {
+  if (dimNames(table).size() < 2)
+    return op->emitOpError("needs a table of at least two dimensions");
+  SmallVector<StringAttr> want(dimNames(ids));
+  llvm::append_range(want, dimNames(table).drop_front());
+  if (failed(verifyDims(op, rows, want, "rows")) ||
+      (offset && failed(verifyDims(op, offset, {}, "an offset"))))
+    return failure();
+  return verifySizesByName(op);
+}
+
 LogicalResult EmbeddingOp::verify() {
-  if (dimNames(getTable()).size() < 2)
-    return emitOpError("needs a table of at least two dimensions");
-  SmallVector<StringAttr> want(dimNames(getIds()));
-  llvm::append_range(want, dimNames(getTable()).drop_front());
-  if (dimNames(getType()) != ArrayRef(want))
-    return emitOpError("needs the dimensions of its ids, then those of a row, in its result");
-  return verifySizesByName(*this);
+  return verifyEmbedding(*this, getTable(), getIds(), getResult(), getOffset());
+}
+
+LogicalResult EmbeddingGradOp::verify() {
+  return verifyEmbedding(*this, getTableGradient(), getIds(), getGradient(), getOffset());
 }
 
 ShardingRule EmbeddingOp::getShardingRule() {
@@ -103,13 +114,44 @@ LogicalResult EmbeddingGradOp::interpret(ArrayRef<const HostTensor *> in,
 // cross_entropy
 //===----------------------------------------------------------------------===//
 
-LogicalResult CrossEntropyOp::verify() {
-  auto rows = dimNames(getLogits()).drop_back();
-  for (Type t : {Type(getTargets().getType()), Type(getLoss().getType()), Type(getLse().getType())})
-    if (dimNames(t) != rows)
-      return emitOpError("needs targets, losses and log-sum-exps of the rows of its logits");
-  return verifySizesByName(*this);
+/// `values` have one element for each row of the logits.
+static LogicalResult verifyRows(Operation *op, Value logits, ValueRange values) {
+  if (dimNames(logits).empty())
+    return op->emitOpError("needs logits with a dimension for the vocabulary");
+  if (failed(verifyDims(op, values, dimNames(logits).drop_back(), "targets and row values")))
+    return failure();
+  return verifySizesByName(op);
 }
+
+LogicalResult CrossEntropyOp::verify() {
+  return verifyRows(*this, getLogits(), {getTargets(), getLoss(), getLse()});
+}
+
+LogicalResult CrossEntropyPartialOp::verify() {
+  if (failed(verifyDims(*this, getOffset(), {}, "an offset")))
+    return failure();
+  return verifyRows(*this, getLogits(), {getTargets(), getMax(), getSum(), getTarget()});
+}
+
+LogicalResult CrossEntropyGradOp::verify() {
+  if (failed(verifyDims(*this, getLogitsGradient(), dimNames(getLogits()), "a gradient")) ||
+      (getOffset() && failed(verifyDims(*this, getOffset(), {}, "an offset"))))
+    return failure();
+  return verifyRows(*this, getLogits(), {getTargets(), getLse(), getGradient()});
+}
+
+/// All operands and results have the dimensions of the first result.
+static LogicalResult verifyAlike(Operation *op) {
+  auto names = dimNames(op->getResult(0));
+  if (failed(verifyDims(op, op->getOperands(), names, "operands")) ||
+      failed(verifyDims(op, op->getResults(), names, "results")))
+    return failure();
+  return verifySizesByName(op);
+}
+
+LogicalResult RescaleSumOp::verify() { return verifyAlike(*this); }
+LogicalResult CrossEntropyCombineOp::verify() { return verifyAlike(*this); }
+LogicalResult CountValidOp::verify() { return verifyDims(*this, getCount(), {}, "a count"); }
 
 /// The vocabulary may be cut; results are completed by the operator itself.
 static ShardingRule vocabularyRule(Operation *op, bool completes) {
@@ -163,6 +205,8 @@ LogicalResult CrossEntropyOp::interpret(ArrayRef<const HostTensor *> in,
     const double *x = in[0]->data.data() + r * n;
     auto [max, sum] = rowStatistics(x, n);
     int64_t target = static_cast<int64_t>(in[1]->data[r]);
+    if (target >= n)
+      return emitOpError() << "has the target " << target << " in a vocabulary of " << n;
     out[1].data[r] = max + std::log(sum);
     out[0].data[r] = target >= 0 ? out[1].data[r] - x[target] : 0.0;
   }

@@ -18,6 +18,7 @@ def NN_EmbeddingGradOp : NN_PlacedOp<"embedding_grad", [NN_Fusable<[]>]> {
   let summary = "Gradient of embedding with respect to the table: rows added up by index";
   let arguments = (ins NN_Tensor:$ids, NN_Tensor:$gradient, Optional<NN_Tensor>:$offset);
   let results = (outs NN_Tensor:$tableGradient);
+  let hasVerifier = 1;
 }
 
 def NN_CrossEntropyOp : NN_PlacedOp<"cross_entropy", [NN_Differentiable, NN_Fusable<[]>]> {
@@ -36,18 +37,21 @@ def NN_CrossEntropyPartialOp : NN_ComputeOp<"cross_entropy_partial", [NN_Fusable
   let summary = "One rank's share of a cross entropy: max, sum of exp(x − max), target's logit";
   let arguments = (ins NN_Tensor:$logits, NN_Tensor:$targets, NN_Tensor:$offset);
   let results = (outs NN_Tensor:$max, NN_Tensor:$sum, NN_Tensor:$target);
+  let hasVerifier = 1;
 }
 
 def NN_RescaleSumOp : NN_ComputeOp<"rescale_sum", [NN_Fusable<[]>]> {
   let summary = "sum · exp(max − newMax): a sum of exponentials under another maximum";
   let arguments = (ins NN_Tensor:$sum, NN_Tensor:$max, NN_Tensor:$newMax);
   let results = (outs NN_Tensor:$result);
+  let hasVerifier = 1;
 }
 
 def NN_CrossEntropyCombineOp : NN_ComputeOp<"cross_entropy_combine", [NN_Fusable<[]>]> {
   let summary = "Loss and log-sum-exp of each token from (max, sum, target logit)";
   let arguments = (ins NN_Tensor:$max, NN_Tensor:$sum, NN_Tensor:$target, NN_Tensor:$targets);
   let results = (outs NN_Tensor:$loss, NN_Tensor:$lse);
+  let hasVerifier = 1;
 }
 
 def NN_CrossEntropyGradOp : NN_PlacedOp<"cross_entropy_grad", [NN_Fusable<[]>]> {
@@ -55,12 +59,14 @@ def NN_CrossEntropyGradOp : NN_PlacedOp<"cross_entropy_grad", [NN_Fusable<[]>]> 
   let arguments = (ins NN_Tensor:$logits, NN_Tensor:$targets, NN_Tensor:$lse,
                        NN_Tensor:$gradient, Optional<NN_Tensor>:$offset);
   let results = (outs NN_Tensor:$logitsGradient);
+  let hasVerifier = 1;
 }
 
 def NN_CountValidOp : NN_ComputeOp<"count_valid", [NN_Fusable<[]>]> {
   let summary = "The number of targets that are not negative, as a float scalar";
   let arguments = (ins NN_Tensor:$targets);
   let results = (outs NN_Tensor:$count);
+  let hasVerifier = 1;
 }
 
 #endif

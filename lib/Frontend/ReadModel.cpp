@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 
 namespace cleave::frontend {
 
@@ -151,6 +152,23 @@ rt::StatusOr<ModelDescription> readModel(const std::string &path) {
     file /= "config.json";
   CLEAVE_RT_ASSIGN_OR_RETURN(const std::string text, rt::readWholeFile(file.string()));
   return readModelText(text, file.string());
+}
+
+rt::Status refuseDropout(const ModelDescription &model) {
+  if (model.dropouts.empty())
+    return rt::Status::success();
+  const DropoutKey &first = model.dropouts.front();
+  rt::Error error =
+      rt::userError("config.dropout_unsupported",
+                    fmt::format("\"{}\" is {}, and training with dropout is not supported",
+                                first.key, first.probability))
+          .at(first.where)
+          .withGiven(fmt::format("{} = {}", first.key, first.probability))
+          .withRule("dropout is 0, in the config or by the recipe")
+          .suggest("\"dropout\": 0 in the recipe trains without it (--set dropout=0)");
+  for (const DropoutKey &key : std::span(model.dropouts).subspan(1))
+    error.notes.push_back({key.where, fmt::format("\"{}\" is {}", key.key, key.probability)});
+  return error;
 }
 
 } // namespace cleave::frontend

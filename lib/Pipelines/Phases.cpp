@@ -1,9 +1,9 @@
 //===- Phases.cpp - The phases of a compilation, one function each ---------===//
 
 #include "cleave/Pipelines/Phases.h"
+#include "cleave/Support/Diagnostics.h"
 #include "cleave/Transforms/Autodiff/Passes.h"
 #include "cleave/Transforms/Sharding/Sharding.h"
-#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -12,40 +12,6 @@
 
 using namespace mlir;
 namespace cleave {
-
-static rt::Where whereOf(Location loc) {
-  if (auto at = loc->findInstanceOf<FileLineColLoc>())
-    return {at.getFilename().str(), int(at.getLine()), int(at.getColumn())};
-  return {};
-}
-
-/// "plan.unknown_axis: the plan has…" → kind and text; anything else is ours.
-static rt::Error toError(Diagnostic &diagnostic) {
-  std::string text = diagnostic.str();
-  size_t colon = text.find(": ");
-  bool kind = colon != std::string::npos && text.find('.') < colon &&
-              text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_.") == colon;
-  rt::Error error =
-      kind ? rt::userError(text.substr(0, colon), text.substr(colon + 2)) : rt::internalError(text);
-  error.where = whereOf(diagnostic.getLocation());
-  for (Diagnostic &note : diagnostic.getNotes())
-    error.notes.push_back({whereOf(note.getLocation()), note.str()});
-  return error;
-}
-
-rt::Status withDiagnostics(MLIRContext &context, function_ref<LogicalResult()> work) {
-  std::optional<rt::Error> first;
-  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
-      return failure();
-    if (!first)
-      first = toError(diagnostic);
-    return success();
-  });
-  if (succeeded(work()))
-    return rt::Status::success();
-  return first ? *first : rt::internalError("a phase failed without saying why");
-}
 
 /// Runs `add`'s passes with the verifier after each.
 static rt::Status runPasses(ModuleOp module, function_ref<void(OpPassManager &)> add) {

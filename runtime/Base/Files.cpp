@@ -75,6 +75,20 @@ MappedFile::~MappedFile() {
     ::munmap(const_cast<std::byte *>(data), length);
 }
 
+void MappedFile::releasePages(std::span<const std::byte> part) const {
+  if (part.empty())
+    return;
+  // A fault maps its neighbours too, in aligned windows of this size.
+  constexpr size_t window = 64 << 10;
+  const auto base = reinterpret_cast<uintptr_t>(data);
+  const auto first = reinterpret_cast<uintptr_t>(part.data());
+  const uintptr_t begin = std::max(base, first / window * window);
+  const uintptr_t end = (first + part.size() + window - 1) / window * window;
+  const size_t count = std::min(end - begin, base + length - begin);
+  // Mappings start on a page, windows are whole pages, so `begin` is aligned.
+  ::madvise(const_cast<std::byte *>(data) + (begin - base), count, MADV_DONTNEED);
+}
+
 void MappedFile::adviseSequential() const {
   if (data)
     ::madvise(const_cast<std::byte *>(data), length, MADV_SEQUENTIAL);

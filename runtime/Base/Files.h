@@ -46,6 +46,10 @@ public:
   std::span<const std::byte> bytes() const { return {data, length}; }
   size_t size() const { return length; }
   const std::string &path() const { return name; }
+  /// Lets go of the pages under `part` (and a little around it): they stop
+  /// counting as this process's resident memory and come back from the page
+  /// cache when touched again. Safe while other threads read.
+  void releasePages(std::span<const std::byte> part) const;
   /// Tells the kernel that the file will be read from front to back.
   void adviseSequential() const;
 

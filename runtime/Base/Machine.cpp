@@ -74,6 +74,14 @@ MachineInfo probeMachine() {
   return info;
 }
 
+uint64_t residentBytes() {
+  std::ifstream statistics("/proc/self/statm");
+  uint64_t total = 0, resident = 0;
+  if (!(statistics >> total >> resident))
+    return 0;
+  return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 uint64_t peakResidentBytes() {
   struct rusage usage = {};
   ::getrusage(RUSAGE_SELF, &usage);

@@ -20,6 +20,9 @@ struct MachineInfo {
 
 MachineInfo probeMachine();
 
+/// Resident size of this process now, in bytes; 0 if unknown.
+uint64_t residentBytes();
+
 /// Largest resident size this process has had, in bytes.
 uint64_t peakResidentBytes();
 

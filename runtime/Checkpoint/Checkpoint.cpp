@@ -47,7 +47,10 @@ Status Checkpoint::verifyPieces() const {
       const SafeTensorsFile &file = shards[piece.shard];
       const TensorEntry *entry = file.find(piece.key);
       const bool sound = entry && entry->dtype == "F32" && entry->shape == piece.box.extent;
-      if (!sound || crc32c(file.bytes(*entry)) != piece.checksum)
+      const bool matches = sound && crc32c(file.bytes(*entry)) == piece.checksum;
+      if (sound)
+        file.releasePages(*entry);
+      if (!matches)
         return runError("checkpoint.bad_shard",
                         fmt::format("'{}' {}", piece.key,
                                     sound ? "does not match its checksum"
@@ -107,6 +110,7 @@ Status Checkpoint::readBox(std::string_view name, StateKind kind, const Shape &s
                  std::memcpy(out.data() + to, data + from * int64_t{sizeof(float)},
                              static_cast<size_t>(count) * sizeof(float));
                });
+    shards[piece.shard].releasePages(*entry);
   }
   return Status::success();
 }

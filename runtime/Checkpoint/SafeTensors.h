@@ -46,6 +46,9 @@ public:
   const std::vector<std::pair<std::string, std::string>> &metadata() const { return pairs; }
 
   std::span<const std::byte> bytes(const TensorEntry &entry) const;
+  /// Lets go of the tensor's pages (see MappedFile); `readFloats` and `readBox`
+  /// do so themselves, so that reading a model costs no memory beyond its copy.
+  void releasePages(const TensorEntry &entry) const { file.releasePages(bytes(entry)); }
   /// Elements first … first + out.size() - 1, row-major, as float. F32, BF16,
   /// F16 and F64 can be read so; others are `safetensors.not_float`.
   Status readFloats(const TensorEntry &entry, uint64_t first, std::span<float> out) const;

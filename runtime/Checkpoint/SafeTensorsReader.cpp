@@ -207,7 +207,9 @@ Status SafeTensorsFile::readFloats(const TensorEntry &entry, uint64_t first,
     return internalError(fmt::format("elements {} to {} of tensor '{}', which has {}", first,
                                      first + out.size(), entry.name, elements));
   const uint64_t width = *dtypeBits(entry.dtype) / 8;
-  convert(entry.dtype, bytes(entry).data() + first * width, out.size(), out.data());
+  const std::span<const std::byte> source = bytes(entry).subspan(first * width, out.size() * width);
+  convert(entry.dtype, source.data(), out.size(), out.data());
+  file.releasePages(source);
   return Status::success();
 }
 
@@ -225,6 +227,7 @@ Status SafeTensorsFile::readBox(const TensorEntry &entry, const Box &box,
                convert(entry.dtype, data + static_cast<uint64_t>(from) * width,
                        static_cast<uint64_t>(count), out.data() + to);
              });
+  releasePages(entry);
   return Status::success();
 }
 

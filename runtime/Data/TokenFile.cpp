@@ -242,6 +242,7 @@ Status TokenFile::read(uint64_t first, std::span<int32_t> out, uint64_t vocabula
               fmt::format("id {}, vocabulary {}", anyIdAt(start, good, tokenWidth), vocabulary))
           .withRule(fmt::format("ids are from 0 to {}", vocabulary - 1))
           .suggest("use data made with the model's tokenizer, and the right --token-bits");
+    data.releasePages({start, count * tokenWidth.bytes});
     first += count;
     out = out.subspan(count);
   }

@@ -21,8 +21,9 @@ class Communicator;
 class CollectiveRunner {
 public:
   /// `groups`: one communicator for each of the program's groups, null allowed
-  /// where the group has one rank. `runtime.no_communicator` if one is missing
-  /// that a command needs, `runtime.out_of_memory` for the staging memory.
+  /// where the group has one rank. Communicators reduce f32 and move multiples of
+  /// 4 bytes; `runtime.type_unsupported` names a command that asks for other.
+  /// `runtime.out_of_memory` for the staging memory.
   static StatusOr<std::unique_ptr<CollectiveRunner>> create(const Program &program, int64_t rank,
                                                             const RankMemory &memory,
                                                             ThreadPool &pool,
@@ -46,8 +47,6 @@ private:
 
   int64_t membersOf(int32_t group) const;
   int64_t indexIn(int32_t group) const;
-  /// Bytes of staging a command needs: (send, receive).
-  std::pair<int64_t, int64_t> stagingOf(const Command &command) const;
 
   const Program &program;
   const int64_t rank;

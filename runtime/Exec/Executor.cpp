@@ -58,7 +58,7 @@ Status Executor::prepare(KernelTable kernels, const std::vector<Communicator *> 
       else if (const auto *copy = std::get_if<CopyCommand>(&command.what))
         action = prepareCopy(*copy);
       else
-        action = [this, &command] { return collectives->run(command); };
+        action = Action([this, &command] { return collectives->run(command); });
       if (!action.ok())
         return failed(static_cast<EntryKind>(e), actions[e].size(), action.status());
       actions[e].push_back(std::move(action).value());

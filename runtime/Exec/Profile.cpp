@@ -24,8 +24,9 @@ std::vector<ProfileLine> summarise(const Program &program, const Profile &profil
     line.name = name;
     lines.push_back(line);
   }
-  std::ranges::stable_sort(
-      lines, [](const ProfileLine &a, const ProfileLine &b) { return a.seconds > b.seconds; });
+  std::ranges::sort(lines, [](const ProfileLine &a, const ProfileLine &b) {
+    return a.seconds != b.seconds ? a.seconds > b.seconds : a.name < b.name;
+  });
   return lines;
 }
 

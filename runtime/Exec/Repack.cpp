@@ -38,13 +38,6 @@ void copyBlock(const CutLayout &layout, int64_t index, const std::byte *whole, s
   }
 }
 
-void clearPadding(const CutLayout &layout, int64_t index, std::byte *block) {
-  const int64_t real = blockRange(layout.full, layout.members, index).size() * layout.innerBytes;
-  const int64_t padded = layout.block * layout.innerBytes;
-  for (int64_t o = 0; o < layout.outer; ++o)
-    zeroBytes(block + o * padded + real, padded - real);
-}
-
 Status packBlocks(ThreadPool &pool, const CutLayout &layout, const std::byte *whole,
                   std::byte *staged) {
   return runTasks(pool, layout.members, [&](int64_t member, unsigned) {

@@ -40,9 +40,6 @@ Status packBlocks(ThreadPool &pool, const CutLayout &layout, const std::byte *wh
 /// Block `index` of the whole, padding zero.
 void copyBlock(const CutLayout &layout, int64_t index, const std::byte *whole, std::byte *block);
 
-/// Zeroes the padding of block `index`.
-void clearPadding(const CutLayout &layout, int64_t index, std::byte *block);
-
 /// The two cuts of an all-to-all; see AllToAllCommand.
 struct ExchangeLayout {
   ExchangeLayout(const AllToAllCommand &command, int64_t members);

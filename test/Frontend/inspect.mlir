@@ -2,6 +2,14 @@
 // RUN: cleave inspect %S/configs/gpt2.json --json | FileCheck %s --check-prefix=JSON
 // RUN: cleave inspect %s --json | FileCheck %s --check-prefix=IR
 
+// RUN: cleave compile %S/configs/gpt2.json --emit=nn -o %t.mlir
+// RUN: cleave inspect %t.mlir | FileCheck %s --check-prefix=IMPORTED
+// RUN: cleave compile %S/configs/t0.json --emit=nn --json | FileCheck %s --check-prefix=PHASE
+
+// IMPORTED: parameters  124,439,808 in 148 tensors
+// IMPORTED-NEXT: layers      12 × block (0–11), 7,087,872 parameters each
+// PHASE: {"phase": "nn", "module": "#batch_sequence
+
 // TEXT: family      gpt2
 // TEXT-NEXT: parameters  124,439,808 in 148 tensors
 // TEXT-NEXT: layers      12 × block (0–11), 7,087,872 parameters each

@@ -99,3 +99,14 @@ func.func @main() {
   call @elsewhere() : () -> ()
   return
 }
+
+// -----
+
+#b = #nn.dims<batch>
+#bv = #nn.dims<batch, vocab>
+func.func @main(%x: tensor<1x3xf32, #bv> {cleave.value = dense<0.0> : tensor<1x3xf32>}, %t: tensor<1xi32, #b> {cleave.value = dense<3> : tensor<1xi32>}) {
+  // expected-error@+2 {{'nn.cross_entropy' op has the target 3 in a vocabulary of 3}}
+  // expected-error@+1 {{'nn.cross_entropy' could not be interpreted on rank 0}}
+  %loss, %lse = nn.cross_entropy %x, %t : (tensor<1x3xf32, #bv>, tensor<1xi32, #b>) -> (tensor<1xf32, #b>, tensor<1xf32, #b>)
+  return
+}

@@ -4,6 +4,7 @@
 #include "ModelInput.h"
 
 #include "runtime/Base/Files.h"
+#include "runtime/Base/Json.h"
 #include "runtime/Base/Suggest.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -44,11 +45,18 @@ static rt::StatusOr<size_t> findPhase(const std::string &name) {
   return error;
 }
 
-static rt::Status writeOutput(mlir::ModuleOp module, const std::string &path) {
+/// Prints the module as it is after `phase`; with `json`, as one document.
+static rt::Status writeOutput(mlir::ModuleOp module, std::string_view phase, bool json,
+                              const std::string &path) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.print(stream);
   stream << "\n";
+  if (json) {
+    rt::JsonWriter out;
+    out.beginObject().key("phase").value(phase).key("module").value(text).endObject();
+    text = out.take() + "\n";
+  }
   if (!path.empty())
     return rt::writeFileAtomically(path, text);
   std::fputs(text.c_str(), stdout);
@@ -75,7 +83,7 @@ rt::Status runCompile(const Words &words) {
   CLEAVE_RT_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module, loadModel(path, context));
   for (const Phase &phase : phases().first(last + 1))
     CLEAVE_RT_RETURN_IF_ERROR(phase.run(*module));
-  return writeOutput(*module, line.text("output"));
+  return writeOutput(*module, phases()[last].name, line.json(), line.text("output"));
 }
 
 } // namespace cleave::tool

@@ -60,6 +60,34 @@ static Report reportOf(const ModelDescription &model) {
   return report;
 }
 
+/// The blocks of a module by kind, from the calls that carry a layer's number.
+static std::vector<frontend::LayerSummary> layersOf(mlir::ModuleOp module) {
+  std::vector<frontend::LayerSummary> layers;
+  module.walk([&](mlir::func::CallOp call) {
+    auto number = call->getAttrOfType<mlir::IntegerAttr>("nn.layer");
+    auto kind = module.lookupSymbol<mlir::func::FuncOp>(call.getCallee());
+    if (!number || !kind)
+      return;
+    const std::string name = call.getCallee().str();
+    auto it = llvm::find_if(layers, [&](const auto &layer) { return layer.kind == name; });
+    if (it == layers.end()) {
+      layers.push_back({name, 0, {}, 0});
+      it = std::prev(layers.end());
+      for (unsigned i = 0; i < kind.getNumArguments(); ++i)
+        if (auto type = llvm::dyn_cast<mlir::RankedTensorType>(kind.getArgumentTypes()[i]);
+            type && type.hasStaticShape() && kind.getArgAttr(i, "nn.parameter"))
+          it->parametersPerLayer += type.getNumElements();
+    }
+    ++it->count;
+    const int64_t layer = number.getInt();
+    if (!it->spans.empty() && it->spans.back().second + 1 == layer)
+      it->spans.back().second = layer;
+    else
+      it->spans.emplace_back(layer, layer);
+  });
+  return layers;
+}
+
 static Report reportOf(mlir::ModuleOp module) {
   Report report;
   if (auto family = module->getAttrOfType<mlir::StringAttr>("nn.family"))
@@ -69,6 +97,7 @@ static Report reportOf(mlir::ModuleOp module) {
     ++report.tensors;
   }
   report.activeParameters = report.parameters;
+  report.layers = layersOf(module);
   for (auto [name, key] : {std::pair("nn.vocab", "vocab_size"),
                            std::pair("nn.max_positions", "max_position_embeddings")})
     if (auto size = module->getAttrOfType<mlir::IntegerAttr>(name))

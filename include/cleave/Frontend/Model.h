@@ -142,6 +142,10 @@ rt::StatusOr<ModelDescription> readModelText(const std::string &text, const std:
 /// The `model_type`s that can be read, in alphabetical order.
 std::vector<std::string> supportedFamilies();
 
+/// `config.dropout_unsupported` at the first key whose dropout is above zero.
+/// For those who train without switching dropout off in the recipe.
+rt::Status refuseDropout(const ModelDescription &model);
+
 /// Builds the forward graph of `model`: parameters as symbols, one private
 /// function per kind of layer, `@forward` calling them. Batch and sequence are
 /// dynamic. Loads the dialects it needs into `context`.

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "cleave/Planner/Planner.h"
+#include "cleave/Support/Diagnostics.h"
 #include "cleave/Transforms/ApplyPlan/ApplyPlan.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -33,9 +34,5 @@ rt::Status applyPhase(mlir::ModuleOp module, mlir::ModuleOp plan,
 
 /// apply → dist: the program of one rank.
 rt::Status distPhase(mlir::ModuleOp module);
-
-/// Runs `work` and turns the first error diagnostic into an error if it fails.
-rt::Status withDiagnostics(mlir::MLIRContext &context,
-                           llvm::function_ref<llvm::LogicalResult()> work);
 
 } // namespace cleave

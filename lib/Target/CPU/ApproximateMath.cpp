@@ -8,6 +8,7 @@
 
 #include "cleave/Target/CPU/KernelCompiler.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
@@ -74,8 +75,8 @@ struct ExpPattern : OpRewritePattern<math::ExpOp> {
     r = l.fma(n, l.f32(2.12194440e-4f), r);
 
     Value p = l.f32(1.9875691500e-4f);
-    for (float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
-                    5.0000001201e-1f})
+    for (float c :
+         {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
       p = l.fma(p, r, l.f32(c));
     Value square = arith::MulFOp::create(b, r, r);
     Value y = arith::AddFOp::create(b, l.fma(p, square, r), l.f32(1.0f));
@@ -123,15 +124,19 @@ struct RsqrtPattern : OpRewritePattern<math::RsqrtOp> {
 struct ApproximateMath : impl::ApproximateMathPassBase<ApproximateMath> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ExpPattern, RsqrtPattern,
-                 ExtremePattern<arith::MaximumFOp, arith::CmpFPredicate::OGT>,
-                 ExtremePattern<arith::MinimumFOp, arith::CmpFPredicate::OLT>>(&getContext(), /*benefit=*/2);
+    patterns
+        .add<ExpPattern, RsqrtPattern, ExtremePattern<arith::MaximumFOp, arith::CmpFPredicate::OGT>,
+             ExtremePattern<arith::MinimumFOp, arith::CmpFPredicate::OLT>>(&getContext(),
+                                                                           /*benefit=*/2);
     populateMathPolynomialApproximationPatterns(patterns, [](StringRef name) {
       return llvm::is_contained({math::LogOp::getOperationName(), math::Log1pOp::getOperationName(),
-                                 math::Log2Op::getOperationName(), math::ExpM1Op::getOperationName(),
+                                 math::Log2Op::getOperationName(),
+                                 math::ExpM1Op::getOperationName(),
                                  math::TanhOp::getOperationName(), math::ErfOp::getOperationName()},
                                 name);
     });
+    // Before AVX-512's bf16 instructions, LLVM would call a function per element.
+    arith::populateExpandBFloat16Patterns(patterns);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

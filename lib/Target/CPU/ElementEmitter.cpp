@@ -70,11 +70,12 @@ void ElementEmitter::complete(const Root &root, ArrayRef<Elem> scalars) {
   }
 }
 
-void ElementEmitter::forgetRow(const Kernel &kernel) {
+void ElementEmitter::forgetScalars(const Kernel &kernel) {
   for (const Root &root : kernel.roots)
-    if (root.overRows)
-      for (const RootValue &slot : root.values)
-        completed.erase(slot.value);
+    for (const RootValue &slot : root.values)
+      if (auto it = completed.find(slot.value);
+          root.overRows && it != completed.end() && it->second.value)
+        completed.erase(it);
 }
 
 FailureOr<Elem> ElementEmitter::element(Value source, IndexList sourceIndex) {
@@ -245,6 +246,10 @@ FailureOr<Elem> ElementEmitter::captured(Value value) {
 FailureOr<Elem> ElementEmitter::apply(Operation *op, ArrayRef<Elem> operands) {
   if (op->getNumResults() != 1 || !OpTrait::hasElementwiseMappableTraits(op))
     return op->emitError("a kernel cannot compute '") << op->getName() << "' per element";
+  // Narrow numbers are for storage. Moving them is fine, computing is done in f32.
+  bool narrow = llvm::any_of(op->getOperandTypes(), [](Type type) { return type.isBF16(); });
+  if (narrow && !isa<arith::ExtFOp, arith::SelectOp, arith::BitcastOp>(op))
+    return op->emitError("a kernel computes in f32: extend bf16 operands first");
   if (std::optional<Elem> fused = fuseMultiplyAdd(op, operands))
     return *fused;
   Elem result;

@@ -54,7 +54,8 @@ public:
   unsigned rowScope = 0;
   /// Marks `root`'s values as stored: from now on they are read, not computed.
   void complete(const Root &root, llvm::ArrayRef<Elem> scalars);
-  void forgetRow(const Kernel &kernel);
+  /// Another loop over rows begins: scalars of the last one are out of reach.
+  void forgetScalars(const Kernel &kernel);
 
   /// The element of `value` at `index`.
   mlir::FailureOr<Elem> element(mlir::Value value, IndexList index);
@@ -74,7 +75,11 @@ public:
   /// Reads what `store` has stored.
   mlir::FailureOr<Elem> loadStored(const RootValue &slot, llvm::ArrayRef<LinearExpr> index,
                                    bool overRows);
-  void setBuffers(llvm::ArrayRef<mlir::Value> values) { buffers.assign(values.begin(), values.end()); }
+  /// Brings the lines of a vector at `address` of an argument near.
+  void prefetch(unsigned arg, const LinearExpr &address);
+  void setBuffers(llvm::ArrayRef<mlir::Value> values) {
+    buffers.assign(values.begin(), values.end());
+  }
 
 private:
   struct Scope {

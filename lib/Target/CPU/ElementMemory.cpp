@@ -14,8 +14,10 @@ using namespace mlir;
 
 namespace cleave::cpu {
 
-/// Elements are 4 bytes, and that is all the alignment operands promise.
-static constexpr unsigned kAlignment = 4;
+static constexpr unsigned kCacheLine = 64; ///< bytes
+
+/// The size of an element, which is all the alignment operands promise.
+static unsigned bytesOf(Type element) { return element.getIntOrFloatBitWidth() / 8; }
 
 Value ElementEmitter::scalarIndex(const LinearExpr &expr) {
   Location loc = kernel.func->getLoc();
@@ -58,8 +60,8 @@ Value ElementEmitter::pointer(Value base, Type element, const LinearExpr &addres
       LinearExpr variable = part + LinearExpr(-part.constant());
       Value result = current;
       if (!variable.isConstant()) {
-        Value index = arith::IndexCastOp::create(at(s), loc, builder.getI64Type(),
-                                                 scalarIndex(variable));
+        Value index =
+            arith::IndexCastOp::create(at(s), loc, builder.getI64Type(), scalarIndex(variable));
         result = LLVM::GEPOp::create(at(s), loc, ptr, element, result, ValueRange{index});
       }
       if (part.constant() != 0) {
@@ -81,11 +83,12 @@ Value ElementEmitter::lanePointers(Value pointer, Type element, int64_t stride, 
     SmallVector<int64_t> steps;
     for (unsigned lane = 0; lane < width; ++lane)
       steps.push_back(stride * lane);
-    Value iota = arith::ConstantOp::create(at(0), loc, type, DenseIntElementsAttr::get(type, steps));
+    Value iota =
+        arith::ConstantOp::create(at(0), loc, type, DenseIntElementsAttr::get(type, steps));
     offsets = offsets ? arith::AddIOp::create(at(scope), loc, offsets, iota).getResult() : iota;
   }
-  auto pointers = VectorType::get({int64_t(width)},
-                                  LLVM::LLVMPointerType::get(builder.getContext()));
+  auto pointers =
+      VectorType::get({int64_t(width)}, LLVM::LLVMPointerType::get(builder.getContext()));
   return LLVM::GEPOp::create(at(scope), loc, pointers, element, pointer, ValueRange{offsets});
 }
 
@@ -106,16 +109,16 @@ Elem ElementEmitter::load(Value base, Type element, const LinearExpr &address, u
   result.lanes = stride != 0 || laneOffsets;
   auto vector = VectorType::get({int64_t(width)}, element);
   if (!result.lanes) {
-    result.value = LLVM::LoadOp::create(at(scope), loc, element, from, kAlignment);
+    result.value = LLVM::LoadOp::create(at(scope), loc, element, from, bytesOf(element));
   } else if (stride == 1 && !laneOffsets) {
-    result.value = LLVM::LoadOp::create(at(scope), loc, vector, from, kAlignment);
+    result.value = LLVM::LoadOp::create(at(scope), loc, vector, from, bytesOf(element));
   } else {
     Value addresses = lanePointers(from, element, stride, laneOffsets, scope);
     auto maskType = VectorType::get({int64_t(width)}, builder.getI1Type());
-    Value mask = arith::ConstantOp::create(at(0), loc, maskType,
-                                           DenseElementsAttr::get(maskType, true));
+    Value mask =
+        arith::ConstantOp::create(at(0), loc, maskType, DenseElementsAttr::get(maskType, true));
     result.value = LLVM::masked_gather::create(at(scope), loc, vector, addresses, mask,
-                                               ValueRange{}, kAlignment);
+                                               ValueRange{}, bytesOf(element));
   }
   if (!laneOffsets)
     known[key].push_back(result);
@@ -125,10 +128,10 @@ Elem ElementEmitter::load(Value base, Type element, const LinearExpr &address, u
 /// An element at an index that data decides: uniform parts become loop variables
 /// like others, parts that differ by lane a vector of offsets.
 FailureOr<Elem> ElementEmitter::extract(Value tensor, ArrayRef<Elem> indices, Location loc) {
-  auto arg = dyn_cast<BlockArgument>(tensor);
+  BlockArgument arg = denseArgument(tensor);
   if (!arg || arg.getOwner() != &kernel.func->getRegion(0).front())
     return emitError(loc, "a kernel may only gather from its arguments");
-  auto type = cast<RankedTensorType>(arg.getType());
+  auto type = cast<RankedTensorType>(tensor.getType());
   IndexList linear;
   Value offsets;
   unsigned offsetsScope = 0;
@@ -152,15 +155,16 @@ FailureOr<Elem> ElementEmitter::extract(Value tensor, ArrayRef<Elem> indices, Lo
     linear.push_back(LinearExpr(0));
     auto wide = VectorType::get({int64_t(width)}, builder.getI64Type());
     Value offset = arith::IndexCastOp::create(at(elem.scope), loc, wide, value);
-    Value factor = arith::ConstantOp::create(at(0), loc, wide,
-                                             DenseElementsAttr::get(wide, stride));
+    Value factor =
+        arith::ConstantOp::create(at(0), loc, wide, DenseElementsAttr::get(wide, stride));
     offset = arith::MulIOp::create(at(elem.scope), loc, offset, factor);
     offsetsScope = std::max(offsetsScope, elem.scope);
     offsets = offsets ? arith::AddIOp::create(at(offsetsScope), loc, offsets, offset).getResult()
                       : offset;
   }
   return load(pointers[arg.getArgNumber()], type.getElementType(),
-              denseAddress(type.getShape(), linear), 0, arg.getAsOpaquePointer(), offsets, offsetsScope);
+              denseAddress(type.getShape(), linear), 0, arg.getAsOpaquePointer(), offsets,
+              offsetsScope);
 }
 
 FailureOr<Elem> ElementEmitter::loadStored(const RootValue &slot, ArrayRef<LinearExpr> index,
@@ -174,6 +178,16 @@ FailureOr<Elem> ElementEmitter::loadStored(const RootValue &slot, ArrayRef<Linea
   for (auto [i, stride] : llvm::zip_equal(index, slot.bufferStrides))
     address = address + i * stride;
   return load(buffers[*slot.buffer], element, address, overRows ? rowScope : 0, &slot);
+}
+
+void ElementEmitter::prefetch(unsigned arg, const LinearExpr &address) {
+  Location loc = kernel.func->getLoc();
+  Type element = getElementTypeOrSelf(kernel.func->getRegion(0).getArgument(arg).getType());
+  for (unsigned lane = 0; lane < width; lane += kCacheLine / bytesOf(element)) {
+    unsigned scope = innermost();
+    Value from = pointer(pointers[arg], element, address + LinearExpr(lane), scope);
+    LLVM::Prefetch::create(at(scope), loc, from, /*rw=*/0u, /*hint=*/3u, /*cache=*/1u);
+  }
 }
 
 LogicalResult ElementEmitter::store(const RootValue &slot, ArrayRef<LinearExpr> index,
@@ -197,14 +211,14 @@ LogicalResult ElementEmitter::store(const RootValue &slot, ArrayRef<LinearExpr> 
   unsigned scope = innermost();
   Value to = pointer(base, element, address, scope);
   if (stride == 0 || stride == 1) {
-    LLVM::StoreOp::create(at(scope), loc, value, to, kAlignment);
+    LLVM::StoreOp::create(at(scope), loc, value, to, bytesOf(element));
     return success();
   }
   Value addresses = lanePointers(to, element, stride, nullptr, scope);
   auto maskType = VectorType::get({int64_t(width)}, builder.getI1Type());
   Value mask =
       arith::ConstantOp::create(at(0), loc, maskType, DenseElementsAttr::get(maskType, true));
-  LLVM::masked_scatter::create(at(scope), loc, value, addresses, mask, kAlignment);
+  LLVM::masked_scatter::create(at(scope), loc, value, addresses, mask, bytesOf(element));
   return success();
 }
 

@@ -21,11 +21,16 @@ namespace cleave::cpu {
 
 static std::unique_ptr<llvm::TargetMachine> createMachine(const Profile &profile,
                                                           std::string &error) {
-  // Registering twice is allowed and does nothing.
-  LLVMInitializeX86TargetInfo();
-  LLVMInitializeX86Target();
-  LLVMInitializeX86TargetMC();
-  LLVMInitializeX86AsmPrinter();
+  // LLVM's own list of targets is global and not guarded: add to it once.
+  static const bool registered = [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    return true;
+  }();
+  if (!registered)
+    return nullptr;
   llvm::Triple triple("x86_64-unknown-linux-gnu");
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target)
@@ -35,8 +40,8 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(const Profile &profile
   // not depend on which version of a loop an element falls into.
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   return std::unique_ptr<llvm::TargetMachine>(
-      target->createTargetMachine(triple, profile.cpu, profile.features, options,
-                                  llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+      target->createTargetMachine(triple, profile.cpu, profile.features, options, llvm::Reloc::PIC_,
+                                  std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
 static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
@@ -57,9 +62,8 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
 
 FailureOr<std::unique_ptr<llvm::MemoryBuffer>> compileObject(ModuleOp module,
                                                              const Profile &profile) {
-  bool lowered = llvm::all_of(module.getOps(), [](Operation &op) {
-    return isa<LLVM::LLVMDialect>(op.getDialect());
-  });
+  bool lowered = llvm::all_of(
+      module.getOps(), [](Operation &op) { return isa<LLVM::LLVMDialect>(op.getDialect()); });
   if (!lowered && failed(lowerKernels(module, profile)))
     return failure();
   llvm::LLVMContext context;

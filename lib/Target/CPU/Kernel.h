@@ -46,9 +46,9 @@ struct Load {
 /// One value of a root and where it is stored.
 struct RootValue {
   mlir::Value value;
-  IndexList index;                  ///< the element computed, in the root's dimensions
-  std::optional<StridedView> dest;  ///< in an argument, or
-  std::optional<unsigned> buffer;   ///< in a stack buffer, or (neither) a scalar per row
+  IndexList index;                 ///< the element computed, in the root's dimensions
+  std::optional<StridedView> dest; ///< in an argument, or
+  std::optional<unsigned> buffer;  ///< in a stack buffer, or (neither) a scalar per row
   llvm::SmallVector<int64_t, 4> bufferStrides;
   int64_t bufferSize = 0; ///< elements it needs for one row if it gets a buffer
 };
@@ -89,8 +89,8 @@ public:
   int64_t space = 0;
   std::deque<Root> roots; ///< a deque: nests and maps point into it
   std::vector<Nest> nests;
-  bool lanesOverRows = false; ///< vector lanes run over the outer dimension
-  unsigned lanes = 8;         ///< f32 elements in one register
+  bool lanesOverRows = false;                ///< vector lanes run over the outer dimension
+  unsigned lanes = 8;                        ///< f32 elements in one register
   llvm::SmallVector<int64_t, 2> bufferSizes; ///< elements of each stack buffer
   /// The root and the position in it that hold a value.
   llvm::DenseMap<mlir::Value, std::pair<Root *, unsigned>> rootOf;
@@ -108,6 +108,9 @@ struct Element {
 /// Follows slices and reshapes to the tensor that really holds the element;
 /// reports an error if the index has no linear form.
 mlir::FailureOr<Element> resolveElement(Element element);
+
+/// The argument that `value` is all of, in another shape; null if it is not.
+mlir::BlockArgument denseArgument(mlir::Value value);
 
 /// The loops of an elementwise `op` that make element `index` of result `resultNo`.
 mlir::FailureOr<IndexList> loopsOfElement(mlir::linalg::GenericOp op, unsigned resultNo,

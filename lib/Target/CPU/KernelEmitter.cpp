@@ -78,11 +78,30 @@ std::vector<KernelEmitter::Section> KernelEmitter::sectionsOf(const Nest &nest) 
 
 LogicalResult KernelEmitter::run() {
   createFunction();
-  for (const Nest &each : kernel.nests)
-    if (!each.overRows && failed(emitNest(each)))
+  SmallVector<const Nest *> rowNests;
+  for (const Nest &each : kernel.nests) {
+    if (each.overRows)
+      rowNests.push_back(&each);
+    else if (failed(emitNest(each)))
       return failure();
-  bool scatter = llvm::any_of(kernel.nests, [](const Nest &each) { return each.scatter; });
-  if (failed(scatter ? emitScatter(kernel.nests.front()) : emitRows()))
+  }
+  planPrefetches(rowNests);
+  if (!rowNests.empty() && rowNests.front()->scatter) {
+    if (failed(emitScatter(*rowNests.front())))
+      return failure();
+    rowNests.clear();
+  } else if (!rowNests.empty() && sumsInBlocks(*rowNests.front())) {
+    if (failed(emitSumsInBlocks(*rowNests.front())))
+      return failure();
+    rowNests.erase(rowNests.begin());
+  }
+  auto allNests = [&]() -> LogicalResult {
+    for (const Nest *each : rowNests)
+      if (failed(emitNest(*each)))
+        return failure();
+    return success();
+  };
+  if (!rowNests.empty() && failed(forRows(allNests)))
     return failure();
   emitter->setAnchor(0, nullptr);
   func::ReturnOp::create(emitter->at(0), loc);
@@ -91,9 +110,9 @@ LogicalResult KernelEmitter::run() {
   return success();
 }
 
-LogicalResult KernelEmitter::emitRows() {
+LogicalResult KernelEmitter::forRows(function_ref<LogicalResult()> body) {
   if (!kernel.lanesOverRows)
-    return emitRowLoop(begin, end, 1);
+    return emitRowLoop(begin, end, 1, body);
   unsigned heavyOps = 0, accumulators = 0;
   for (const Root &root : kernel.roots) {
     heavyOps += root.heavyOps;
@@ -102,8 +121,7 @@ LogicalResult KernelEmitter::emitRows() {
   unsigned wide = wideVector(accumulators != 0, heavyOps, accumulators);
   Value from = begin;
   for (unsigned width : {wide, kernel.lanes, 1u}) {
-    emitter->setAnchor(0, nullptr);
-    OpBuilder &b = emitter->at(0);
+    OpBuilder &b = emitter->at(emitter->innermost());
     Value until = end;
     if (width != 1) {
       Value step = arith::ConstantIndexOp::create(b, loc, width);
@@ -111,41 +129,77 @@ LogicalResult KernelEmitter::emitRows() {
       Value rest = arith::RemSIOp::create(b, loc, rows, step);
       until = arith::SubIOp::create(b, loc, end, rest);
     }
-    if (failed(emitRowLoop(from, until, width)))
+    if (failed(emitRowLoop(from, until, width, body)))
       return failure();
     from = until;
   }
   return success();
 }
 
-LogicalResult KernelEmitter::emitRowLoop(Value from, Value until, unsigned width) {
-  emitter->setAnchor(0, nullptr);
-  OpBuilder &b = emitter->at(0);
+LogicalResult KernelEmitter::emitRowLoop(Value from, Value until, unsigned width,
+                                         function_ref<LogicalResult()> body) {
+  unsigned outer = emitter->innermost();
+  OpBuilder &b = emitter->at(outer);
   Value step = arith::ConstantIndexOp::create(b, loc, width);
   auto loop = scf::ForOp::create(b, loc, from, until, step);
   loop.getBody()->getTerminator()->erase();
-  emitter->setAnchor(0, loop);
-  emitter->rowScope = emitter->pushScope(loop.getBody());
-  emitter->forgetRow(kernel);
+  emitter->setAnchor(outer, loop);
+  unsigned scope = emitter->pushScope(loop.getBody());
+  emitter->rowScope = scope;
+  emitter->forgetScalars(kernel);
   emitter->width = width;
-  nestDims.assign(1, LinearExpr::dim(emitter->addDim(loop.getInductionVar(), emitter->rowScope,
-                                                     /*lanes=*/width != 1)));
-  for (const Nest &each : kernel.nests)
-    if (each.overRows && failed(emitNest(each)))
-      return failure();
-  emitter->setAnchor(emitter->rowScope, nullptr);
-  scf::YieldOp::create(emitter->at(emitter->rowScope), loc);
+  nestDims.resize(std::max<size_t>(nestDims.size(), 1));
+  nestDims[0] = LinearExpr::dim(emitter->addDim(loop.getInductionVar(), scope, width != 1));
+  if (failed(body()))
+    return failure();
+  emitter->setAnchor(scope, nullptr);
+  scf::YieldOp::create(emitter->at(scope), loc);
   emitter->popScope();
   emitter->rowScope = 0;
   emitter->width = 1;
-  emitter->setAnchor(0, nullptr);
+  emitter->setAnchor(outer, nullptr);
   return success();
+}
+
+/// When a row is walked more than once, only the first walk waits for memory. A
+/// later one fetches the next row meanwhile: the costliest, or else the last.
+void KernelEmitter::planPrefetches(ArrayRef<const Nest *> nests) {
+  const int64_t kMostBytes = 128 * 1024; // of a row, to stay in the second-level cache
+  if (nests.size() < 2 || kernel.lanesOverRows || nests.front()->scatter)
+    return;
+  auto heavyOps = [](const Nest *each) {
+    unsigned count = 0;
+    for (const Root *root : each->roots)
+      count += root->heavyOps;
+    return count;
+  };
+  for (const Nest *each : nests.drop_front())
+    if (each->extents == nests.front()->extents && each->laneDim &&
+        (!prefetchNest || heavyOps(each) >= heavyOps(prefetchNest)))
+      prefetchNest = each;
+  if (!prefetchNest)
+    return;
+  int64_t bytes = 0;
+  for (const Root *root : nests.front()->roots)
+    for (const Load &load : root->loads) {
+      int64_t rowStride = load.address.coefficient(0);
+      bool known = llvm::any_of(prefetches, [&](const Load &other) {
+        return other.arg == load.arg && other.address == load.address;
+      });
+      if (known || rowStride == 0 || !load.irregular.empty() ||
+          load.address.coefficient(*prefetchNest->laneDim + 1) != 1)
+        continue;
+      prefetches.push_back({load.arg, load.address + LinearExpr(rowStride), {}});
+      bytes += 4 * rowStride;
+    }
+  if (bytes > kMostBytes)
+    prefetches.clear();
 }
 
 LogicalResult KernelEmitter::emitNest(const Nest &each) {
   nest = &each;
   sections = sectionsOf(each);
-  nestDims.resize(1);
+  nestDims.resize(1); // keeps the row
   nestDims.resize(1 + each.extents.size());
   emitter->setAnchor(emitter->innermost(), nullptr);
   if (failed(emitLoops(0)))
@@ -259,6 +313,9 @@ LogicalResult KernelEmitter::emitLeaf(MutableArrayRef<Elem> accumulators) {
       return failure();
     writes.push_back({&slot, index, *elem});
   }
+  if (nest == prefetchNest && emitter->width != 1)
+    for (const Load &load : prefetches)
+      emitter->prefetch(load.arg, load.address.substitute(nestDims));
   for (const Write &write : writes)
     if (failed(emitter->store(*write.slot, write.index, write.elem)))
       return failure();

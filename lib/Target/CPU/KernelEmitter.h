@@ -30,14 +30,20 @@ private:
   unsigned wideVector(bool accumulates, unsigned heavyOps, unsigned accumulators) const;
   std::vector<Section> sectionsOf(const Nest &nest) const;
 
-  mlir::LogicalResult emitRows();
-  mlir::LogicalResult emitRowLoop(mlir::Value begin, mlir::Value end, unsigned width);
+  /// Runs `body` for every row of the range, or for vectors of rows.
+  mlir::LogicalResult forRows(llvm::function_ref<mlir::LogicalResult()> body);
+  mlir::LogicalResult emitRowLoop(mlir::Value begin, mlir::Value end, unsigned width,
+                                  llvm::function_ref<mlir::LogicalResult()> body);
   mlir::LogicalResult emitNest(const Nest &nest);
   mlir::LogicalResult emitLoops(unsigned pos);
   mlir::LogicalResult emitReductions(unsigned pos);
   mlir::LogicalResult emitReductionLoops(unsigned pos, Accumulators &accumulators,
                                          std::optional<unsigned> section);
   mlir::LogicalResult emitLeaf(llvm::MutableArrayRef<Elem> accumulators);
+  void planPrefetches(llvm::ArrayRef<const Nest *> nests);
+  bool sumsInBlocks(const Nest &nest) const;
+  mlir::LogicalResult emitSumsInBlocks(const Nest &nest);
+  mlir::LogicalResult emitBlockOfSums(const LinearExpr &first, int64_t count);
   mlir::LogicalResult emitScatter(const Nest &nest);
   mlir::LogicalResult emitScatterLoops(unsigned pos, bool accumulate);
 
@@ -58,6 +64,10 @@ private:
   mlir::func::FuncOp function;
   std::optional<ElementEmitter> emitter;
   mlir::Value begin, end; ///< of the rows, as index
+
+  /// The nest in which the next row's operands are fetched ahead, and what they are.
+  const Nest *prefetchNest = nullptr;
+  std::vector<Load> prefetches;
 
   // The nest being emitted.
   const Nest *nest = nullptr;

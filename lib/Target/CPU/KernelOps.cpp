@@ -92,6 +92,15 @@ FailureOr<Element> resolveElement(Element element) {
   return element;
 }
 
+BlockArgument denseArgument(Value value) {
+  while (Operation *def = value.getDefiningOp()) {
+    if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(def))
+      return nullptr;
+    value = def->getOperand(0);
+  }
+  return cast<BlockArgument>(value);
+}
+
 FailureOr<IndexList> loopsOfElement(linalg::GenericOp op, unsigned resultNo,
                                     ArrayRef<LinearExpr> index) {
   AffineMap map = op.getIndexingMapMatchingResult(op->getResult(resultNo));
@@ -111,8 +120,8 @@ FailureOr<IndexList> operandIndex(linalg::LinalgOp op, unsigned operandNo,
   for (AffineExpr expr : map.getResults()) {
     FailureOr<LinearExpr> value = applyAffine(expr, loops);
     if (failed(value))
-      return op->emitError("the map of operand ") << operandNo << " is not linear: "
-                             << AffineMapAttr::get(map);
+      return op->emitError("the map of operand ")
+             << operandNo << " is not linear: " << AffineMapAttr::get(map);
     index.push_back(*value);
   }
   return index;

@@ -60,9 +60,10 @@ LogicalResult Planner::readSignature() {
     return func.emitError("must be one block that returns its ") << kernel.numOutputs << " outputs";
   for (Type arg : type.getInputs()) {
     auto tensor = dyn_cast<RankedTensorType>(arg);
+    Type element = tensor ? tensor.getElementType() : arg;
     if (!tensor || !tensor.hasStaticShape() || tensor.getEncoding() ||
-        !(tensor.getElementType().isF32() || tensor.getElementType().isInteger(32)))
-      return func.emitError("arguments must be static f32 or i32 tensors, not ") << arg;
+        !(element.isF32() || element.isBF16() || element.isInteger(32)))
+      return func.emitError("arguments must be static f32, bf16 or i32 tensors, not ") << arg;
     if (llvm::is_contained(tensor.getShape(), 0))
       return func.emitError("an argument has no elements: ") << arg;
   }
@@ -153,8 +154,8 @@ LogicalResult Planner::addInsertedSlice(tensor::InsertSliceOp insert, StridedVie
   for (auto under = insert.getDest().getDefiningOp<tensor::InsertSliceOp>(); under;
        under = under.getDest().getDefiningOp<tensor::InsertSliceOp>()) {
     bool apart = false;
-    for (auto [a, n, b, m] : llvm::zip_equal(offsets, sizes, under.getStaticOffsets(),
-                                             under.getStaticSizes()))
+    for (auto [a, n, b, m] :
+         llvm::zip_equal(offsets, sizes, under.getStaticOffsets(), under.getStaticSizes()))
       apart |= a + n <= b || b + m <= a;
     if (!apart)
       return insert.emitError("overlaps another slice of the same result");
@@ -370,7 +371,7 @@ static std::optional<LinearExpr> linearIndex(Value value, ArrayRef<LinearExpr> l
 
 LogicalResult Planner::walkExtract(Root &root, linalg::GenericOp op, tensor::ExtractOp extract,
                                    ArrayRef<LinearExpr> loops) {
-  auto arg = dyn_cast<BlockArgument>(extract.getTensor());
+  BlockArgument arg = denseArgument(extract.getTensor());
   if (!arg || arg.getOwner() != &kernel.func.front())
     return extract.emitError("a kernel may only gather from its arguments");
   IndexList index;
@@ -395,7 +396,7 @@ LogicalResult Planner::walkExtract(Root &root, linalg::GenericOp op, tensor::Ext
           load.irregular.insert(dim);
     }
   }
-  load.address = denseAddress(cast<RankedTensorType>(arg.getType()).getShape(), index);
+  load.address = denseAddress(extract.getTensor().getType().getShape(), index);
   root.loads.push_back(std::move(load));
   return success();
 }

@@ -77,7 +77,8 @@ void placeStoredValue(Kernel &kernel, Root &root, ArrayRef<HeavyUse> uses) {
                      return v.dest && v.dest->arg == arg;
                    });
                  });
-    if (taken || llvm::count_if(uses, [&](const HeavyUse &u) { return u.root->level == lastUse; }) != 1)
+    if (taken ||
+        llvm::count_if(uses, [&](const HeavyUse &u) { return u.root->level == lastUse; }) != 1)
       continue;
     slot.dest = user.values[0].dest;
     return;
@@ -154,9 +155,8 @@ static FailureOr<bool> delayOverwrites(Kernel &kernel) {
           if (writer.reduction || &reader == &writer)
             return emitError(slot.value.getLoc(),
                              "overwrites a destination that the kernel still has to read");
-          writer.level = std::max(writer.level, nestOf[&reader] == nestOf[&writer]
-                                                    ? reader.level + 1
-                                                    : reader.level);
+          writer.level = std::max(
+              writer.level, nestOf[&reader] == nestOf[&writer] ? reader.level + 1 : reader.level);
           if (writer.level == reader.level && nestOf[&reader] > nestOf[&writer] &&
               kernel.nests[nestOf[&writer]].roots[0]->level == reader.level)
             ++writer.level; // same level, but another nest that runs later

@@ -27,7 +27,8 @@ def ApproximateMathPass : Pass<"cleave-cpu-approximate-math"> {
   let description = [{
     Polynomials with a relative error of at most 1e-6 over the whole range, on
     scalars and vectors alike (the same bits for both). `rsqrt` becomes 1 / sqrt,
-    and NaN-propagating minima and maxima become two selects.
+    NaN-propagating minima and maxima become two selects, and casts between
+    bf16 and f32 integer arithmetic (rounding to nearest even).
   }];
   let dependentDialects = ["mlir::arith::ArithDialect", "mlir::math::MathDialect",
                            "mlir::vector::VectorDialect"];

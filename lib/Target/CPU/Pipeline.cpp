@@ -73,14 +73,14 @@ void registerKernelPasses() {
     Option<std::string> profile{*this, "profile", llvm::cl::desc("avx2 or avx512"),
                                 llvm::cl::init("avx2")};
   };
-  PassPipelineRegistration<Options>(
-      "cleave-cpu-kernels", "Lower fused kernels to the LLVM dialect",
-      [](OpPassManager &pm, const Options &options) {
-        // An unknown name is reported by the pass, which knows the module.
-        Profile profile;
-        profile.name = options.profile;
-        buildKernelPipeline(pm, profile);
-      });
+  PassPipelineRegistration<Options>("cleave-cpu-kernels", "Lower fused kernels to the LLVM dialect",
+                                    [](OpPassManager &pm, const Options &options) {
+                                      // An unknown name is reported by the pass, which knows the
+                                      // module.
+                                      Profile profile;
+                                      profile.name = options.profile;
+                                      buildKernelPipeline(pm, profile);
+                                    });
 }
 
 } // namespace cleave::cpu

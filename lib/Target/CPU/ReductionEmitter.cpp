@@ -3,14 +3,12 @@
 // A reduction whose reduced dimension runs over lanes keeps one accumulator per
 // lane and section and folds them at the end, in a fixed tree. Any other
 // accumulates in the order of its loops, beginning with the initial element.
-// Scatters (embedding gradients) walk tokens and add into the rows they name.
 //
 //===----------------------------------------------------------------------===//
 
 #include "KernelEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <limits>
 
@@ -176,97 +174,6 @@ LogicalResult KernelEmitter::finishReductions(Accumulators &accumulators, bool s
       emitter->complete(*root, results);
   }
   return success();
-}
-
-LogicalResult KernelEmitter::emitScatter(const Nest &each) {
-  nest = &each;
-  sections = sectionsOf(each);
-  Root &root = *each.roots.front();
-  nestDims.assign(1 + each.extents.size(), LinearExpr(0));
-
-  // First the rows get their initial elements,
-  auto rows = scf::ForOp::create(emitter->at(0), loc, begin, end,
-                                 arith::ConstantIndexOp::create(emitter->at(0), loc, 1));
-  rows.getBody()->getTerminator()->erase();
-  emitter->setAnchor(0, rows);
-  unsigned scope = emitter->pushScope(rows.getBody());
-  nestDims[0] = LinearExpr::dim(emitter->addDim(rows.getInductionVar(), scope, false));
-  if (failed(emitScatterLoops(0, /*accumulate=*/false)))
-    return failure();
-  scf::YieldOp::create(emitter->at(scope), loc);
-  emitter->popScope();
-  emitter->setAnchor(0, nullptr);
-
-  // then each token adds to its row, in the order of tokens.
-  unsigned outerLoop = 0;
-  for (auto [i, expr] : llvm::enumerate(root.loops))
-    if (expr.isDim(0))
-      outerLoop = i;
-  std::optional<Scatter> scatter = matchScatter(root.reduction, outerLoop);
-  unsigned tokenPos = each.extents.size();
-  auto addTokens = [&]() -> LogicalResult {
-    IndexList loops;
-    for (const LinearExpr &loop : root.loops)
-      loops.push_back(loop.substitute(nestDims));
-    FailureOr<IndexList> index = operandIndex(root.reduction, scatter->idsOperand, loops);
-    if (failed(index))
-      return failure();
-    FailureOr<Elem> id =
-        emitter->element(root.reduction->getOperand(scatter->idsOperand), std::move(*index));
-    if (failed(id))
-      return failure();
-    unsigned outer = emitter->innermost();
-    OpBuilder &b = emitter->at(outer);
-    Value row = arith::IndexCastOp::create(b, loc, b.getIndexType(), id->value);
-    Value above = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, row, begin);
-    Value below = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, row, end);
-    auto guard = scf::IfOp::create(b, loc, arith::AndIOp::create(b, loc, above, below), false);
-    guard.thenBlock()->getTerminator()->erase();
-    emitter->setAnchor(outer, guard);
-    unsigned inside = emitter->pushScope(guard.thenBlock());
-    nestDims[0] = LinearExpr::dim(emitter->addDim(row, inside, false));
-    LogicalResult result = emitScatterLoops(0, /*accumulate=*/true);
-    scf::YieldOp::create(emitter->at(inside), loc);
-    emitter->popScope();
-    emitter->setAnchor(outer, nullptr);
-    return result;
-  };
-  bool oneToken = root.firstReduction == each.extents.size();
-  if (oneToken)
-    return addTokens();
-  return forRange(tokenPos - 1, {1, 0, each.extents.back()}, false, {}, addTokens);
-}
-
-/// The loops over one row of a scatter: stores initial elements, or adds.
-LogicalResult KernelEmitter::emitScatterLoops(unsigned pos, bool accumulate) {
-  if (pos < nest->firstReduction) {
-    auto inner = [&] { return emitScatterLoops(pos + 1, accumulate); };
-    if (nest->laneDim != pos)
-      return forRange(pos, {1, 0, nest->extents[pos]}, false, {}, inner);
-    for (const Section &section : sections)
-      if (failed(forRange(pos, section, true, {}, inner)))
-        return failure();
-    return success();
-  }
-  Root &root = *nest->roots.front();
-  const RootValue &slot = root.values.front();
-  IndexList index, loops;
-  for (const LinearExpr &expr : slot.index)
-    index.push_back(expr.substitute(nestDims));
-  FailureOr<Elem> elem = failure();
-  if (accumulate) {
-    for (const LinearExpr &loop : root.loops)
-      loops.push_back(loop.substitute(nestDims));
-    FailureOr<Elem> old = emitter->loadStored(slot, index, /*overRows=*/true);
-    if (failed(old))
-      return failure();
-    FailureOr<SmallVector<Elem, 2>> sum = emitter->body(root.reduction, loops, {*old});
-    if (succeeded(sum))
-      elem = sum->front();
-  } else {
-    elem = initialElement(root, 0);
-  }
-  return failed(elem) ? failure() : emitter->store(slot, index, *elem);
 }
 
 } // namespace cleave::cpu

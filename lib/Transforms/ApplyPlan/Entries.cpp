@@ -19,14 +19,13 @@ public:
 
   void build() {
     b.setInsertionPointToStart(module.getBody());
-    for (StringRef name : {"step.valid", "step.scale", "step.loss", "eval.valid", "eval.loss"})
+    for (StringRef name : {"step.valid", "step.scale", "step.loss"})
       nn::ScalarOp::create(b, loc, name);
     count();
     prepare();
     microbatch();
     update();
     evaluate();
-    evaluation();
   }
 
 private:
@@ -61,16 +60,17 @@ private:
   }
 
   void prepare() {
-    entry("prepare", {}, {}, {});
-    Value scale = nn::ReciprocalOp::create(b, loc, scalar, loadScalar("step.valid"));
+    entry("prepare", {}, {}, {scalar});
+    Value valid = loadScalar("step.valid");
+    Value scale = nn::ReciprocalOp::create(b, loc, scalar, valid);
     nn::StoreOp::create(b, loc, scale, "step.scale", nn::Slot::Value);
-    end();
+    end({valid});
   }
 
   /// The entry's inputs: forward's without the scale.
-  Block *tokenEntry(StringRef name) {
+  Block *tokenEntry(StringRef name, TypeRange results) {
     return entry(name, TypeRange(forward.getArgumentTypes()).take_front(3),
-                 {"tokens", "targets", "positions"}, {});
+                 {"tokens", "targets", "positions"}, results);
   }
 
   struct Call {
@@ -103,7 +103,7 @@ private:
   }
 
   void microbatch() {
-    Block *body = tokenEntry("microbatch");
+    Block *body = tokenEntry("microbatch", {});
     SmallVector<Call> tape;
     Value loss = forwardCalls(body, loadScalar("step.scale"), tape);
     accumulate(loss, "step.loss");
@@ -173,17 +173,10 @@ private:
   }
 
   void evaluate() {
-    Block *body = tokenEntry("evaluate");
+    Block *body = tokenEntry("evaluate", {scalar});
     SmallVector<Call> tape;
-    accumulate(forwardCalls(body, constant(scalar, 1.0), tape), "eval.loss");
-    accumulate(nn::CountValidOp::create(b, loc, scalar, body->getArgument(1)), "eval.valid");
-    end();
-  }
-
-  void evaluation() {
-    entry("evaluation", {}, {}, {scalar});
-    Value inverse = nn::ReciprocalOp::create(b, loc, scalar, loadScalar("eval.valid"));
-    end({nn::MulOp::create(b, loc, scalar, loadScalar("eval.loss"), inverse)});
+    accumulate(forwardCalls(body, loadScalar("step.scale"), tape), "step.loss");
+    end({loadScalar("step.loss")});
   }
 
   ModuleOp module;

@@ -12,32 +12,40 @@ namespace cleave::rt {
 
 namespace {
 
-/// Floats reduced at a time: the accumulator stays in the first-level cache.
-constexpr size_t blockFloats = 2048;
+/// Floats reduced at a time: the accumulator stays in the first-level cache, and
+/// moves are short enough that the C library does not take its path for large
+/// blocks, which is slow on lines another core holds.
+constexpr size_t blockFloats = 512;
 
-void addInto(float *__restrict accumulator, const float *__restrict values, size_t count) {
+struct AddFloats {
+  float operator()(float a, float b) const { return a + b; }
+};
+
+struct MaxFloats {
+  float operator()(float a, float b) const { return b > a || b != b ? b : a; }
+};
+
+/// accumulator = reduction, in order of rank, of `source(r)[0 … count)`; at
+/// least two ranks.
+template <typename Operation, typename Source>
+void reduceBlock(float *__restrict accumulator, size_t count, size_t ranks, Operation operation,
+                 Source source) {
+  const float *first = source(0), *second = source(1);
   for (size_t i = 0; i < count; ++i)
-    accumulator[i] += values[i];
-}
-
-void maxInto(float *__restrict accumulator, const float *__restrict values, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    const float value = values[i];
-    const bool takes = value > accumulator[i] || value != value;
-    accumulator[i] = takes ? value : accumulator[i];
+    accumulator[i] = operation(first[i], second[i]);
+  for (size_t r = 2; r < ranks; ++r) {
+    const float *values = source(r);
+    for (size_t i = 0; i < count; ++i)
+      accumulator[i] = operation(accumulator[i], values[i]);
   }
 }
 
-/// accumulator = reduction, in order of rank, of `source(r)[0 … count)`.
 template <typename Source>
 void reduceBlock(float *accumulator, size_t count, size_t ranks, ReduceKind kind, Source source) {
-  std::memcpy(accumulator, source(0), count * sizeof(float));
-  for (size_t r = 1; r < ranks; ++r) {
-    if (kind == ReduceKind::Sum)
-      addInto(accumulator, source(r), count);
-    else
-      maxInto(accumulator, source(r), count);
-  }
+  if (kind == ReduceKind::Sum)
+    reduceBlock(accumulator, count, ranks, AddFloats(), source);
+  else
+    reduceBlock(accumulator, count, ranks, MaxFloats(), source);
 }
 
 void copyFloats(float *to, const float *from, size_t count) {
@@ -135,6 +143,8 @@ void LocalGroup::reduceScatter(int self) const {
   const LocalCall &mine = calls[static_cast<size_t>(self)];
   const size_t ranks = calls.size(), block = mine.count / ranks;
   const size_t first = static_cast<size_t>(self) * block;
+  if (ranks == 1)
+    return copyFloats(mine.receive, mine.send, block);
   float accumulator[blockFloats];
   for (size_t at = 0; at < block; at += blockFloats) {
     const size_t count = std::min(blockFloats, block - at);

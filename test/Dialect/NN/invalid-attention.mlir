@@ -43,7 +43,7 @@ func.func @query_order(%q: tensor<5x1x2x4xf32, #q>) {
 #q = #nn.dims<batch, sequence, kv_head, group, head_dim>
 #l = #nn.dims<batch, sequence, kv_head, group>
 func.func @grouped_keys(%q: tensor<1x5x2x3x4xf32, #q>) {
-  // expected-error@+1 {{needs keys and values of dimensions batch, sequence, kv_head, head_dim}}
+  // expected-error@+1 {{needs keys and values of dimensions [batch, sequence, kv_head, head_dim], not 'tensor<1x5x2x3x4xf32}}
   %y, %lse = nn.attention %q, %q, %q {scale = 0.5 : f64} : (tensor<1x5x2x3x4xf32, #q>, tensor<1x5x2x3x4xf32, #q>, tensor<1x5x2x3x4xf32, #q>) -> (tensor<1x5x2x3x4xf32, #q>, tensor<1x5x2x3xf32, #l>)
   return
 }
@@ -63,7 +63,27 @@ func.func @result_type(%q: tensor<1x5x2x4xf32, #q>) {
 #q = #nn.dims<batch, sequence, kv_head, head_dim>
 #l = #nn.dims<batch, sequence>
 func.func @row_statistics(%q: tensor<1x5x2x4xf32, #q>) {
-  // expected-error@+1 {{needs a log-sum-exp for each row of scores}}
+  // expected-error@+1 {{needs a log-sum-exp of dimensions [batch, sequence, kv_head], not 'tensor<1x5xf32}}
   %y, %lse = nn.attention %q, %q, %q {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+func.func @gradient_of_keys(%q: tensor<1x5x2x4xf32, #q>, %lse: tensor<1x5x2xf32, #l>) {
+  // expected-error@+1 {{needs keys and values of dimensions [batch, sequence, kv_head, head_dim], not 'tensor<1x5x2xf32}}
+  %dq, %dk, %dv = nn.attention_grad %q, %q, %q, %q, %lse, %q {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>, tensor<1x5x2x4xf32, #q>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>, tensor<1x5x2x4xf32, #q>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+func.func @gradient_of_result(%q: tensor<1x5x2x4xf32, #q>, %lse: tensor<1x5x2xf32, #l>) {
+  // expected-error@+1 {{needs a result and gradients of dimensions [batch, sequence, kv_head, head_dim], not 'tensor<1x5x2xf32}}
+  %dq, %dk, %dv = nn.attention_grad %q, %q, %q, %q, %lse, %lse {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>, tensor<1x5x2xf32, #l>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>)
   return
 }

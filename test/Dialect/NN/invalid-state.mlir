@@ -38,3 +38,40 @@ func.func @scalar(%x: tensor<3xf32, #nn.dims<model>>) {
   nn.accumulate %x, @loss value : tensor<3xf32, #nn.dims<model>>
   return
 }
+
+// -----
+
+nn.parameter @w : tensor<3xf32, #nn.dims<model>> {file_shape = array<i64: 3>, init_mean = 0.0 : f64, init_std = 0.0 : f64}
+func.func @other_dimensions() {
+  // expected-error@+1 {{has the type 'tensor<3xf32, #nn.dims<ffn>>' where its parameter is a 'tensor<3xf32, #nn.dims<model>>'}}
+  %w = nn.load @w value : tensor<3xf32, #nn.dims<ffn>>
+  return
+}
+
+// -----
+
+#m = #nn.dims<model>
+func.func @sum(%x: tensor<3xf32, #m>) {
+  // expected-error@+1 {{needs a sum of dimensions [], not 'tensor<3xf32, #nn.dims<model>>'}}
+  %y = nn.sum_squares %x : (tensor<3xf32, #m>) -> tensor<3xf32, #m>
+  return
+}
+
+// -----
+
+#m = #nn.dims<model>
+func.func @clip(%x: tensor<3xf32, #m>) {
+  // expected-error@+1 {{needs scalars of dimensions [], not 'tensor<3xf32, #nn.dims<model>>'}}
+  %n, %s = nn.clip_scale %x : (tensor<3xf32, #m>) -> (tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
+#m = #nn.dims<model>
+#f = #nn.dims<ffn>
+func.func @moment(%p: tensor<3xf32, #m>, %v: tensor<3xf32, #f>, %s: tensor<f32>) {
+  // expected-error@+1 {{needs a gradient, moments and results of dimensions [model], not 'tensor<3xf32, #nn.dims<ffn>>'}}
+  %new, %m1, %m2 = nn.adamw %p, %p, %p, %v, %s, %s, %s, %s {beta1 = 0.9 : f64, beta2 = 0.95 : f64, eps = 1.0e-8 : f64, weight_decay = 0.1 : f64} : (tensor<3xf32, #m>, tensor<3xf32, #m>, tensor<3xf32, #m>, tensor<3xf32, #f>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<3xf32, #m>, tensor<3xf32, #m>, tensor<3xf32, #m>)
+  return
+}

@@ -165,6 +165,17 @@ TEST(Config, dropoutIsReportedAndNotRefused) {
   auto mini = readModel(configPath("gpt2-mini"));
   ASSERT_TRUE(mini.ok());
   EXPECT_TRUE(mini->dropouts.empty());
+  EXPECT_TRUE(refuseDropout(*mini).ok());
+  const rt::Status refused = refuseDropout(*gpt2);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, "config.dropout_unsupported");
+  EXPECT_NE(refused.error().message.find("embd_pdrop"), std::string::npos);
+  EXPECT_EQ(refused.error().notes.size(), 2u);
+  // A key left out means the family's default, which is not zero.
+  auto absent = readEdited("gpt2-mini", [](rt::JsonValue &c) { erase(c, "attn_pdrop"); });
+  ASSERT_TRUE(absent.ok());
+  ASSERT_EQ(absent->dropouts.size(), 1u);
+  EXPECT_EQ(absent->dropouts[0].probability, 0.1);
 }
 
 TEST(Config, errorsPointAtTheValue) {

@@ -1,5 +1,5 @@
 // The imported graphs mean what PyTorch computes: step 0 of the golden
-// trajectories (test/Numerics/golden), in float64 by the interpreter. Loss,
+// trajectories (test/golden), in float64 by the interpreter. Loss,
 // logits and the norm of the residual stream before every layer.
 #include "TestConfigs.h"
 
@@ -136,7 +136,8 @@ TEST_P(GoldenTest, stepZeroAgreesWithPyTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, GoldenTest,
-                         testing::Values("t0", "t0-tied", "t0-llama31-rope", "gpt2-mini"),
+                         testing::Values("t0", "t0-tied", "t0-llama31-rope", "t0-vocab251",
+                                         "gpt2-mini"),
                          [](const auto &info) {
                            std::string name = info.param;
                            std::erase(name, '-');

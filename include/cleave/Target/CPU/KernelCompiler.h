@@ -3,7 +3,8 @@
 // Turns fused kernel functions (linalg on tensors) into x86 machine code that
 // the runtime's thread pool calls on slices of an outer parallel dimension.
 //
-// A kernel is a `func.func` with static f32/i32 tensors
+// A kernel is a `func.func` with static f32, bf16 and i32 tensors (bf16 only in
+// storage: bodies extend it to f32)
 //
 //   func.func @norm(%x: tensor<64x768xf32>, %w: tensor<768xf32>, %y: tensor<64x768xf32>)
 //       -> tensor<64x768xf32> attributes {cleave.outputs = 1 : i64, cleave.space = 64 : i64}
@@ -21,6 +22,12 @@
 // A destination argument may be read: it then stands for the old contents
 // (in-place updates), element by element. Other operands must not overlap a
 // destination.
+//
+// Bodies are linalg ops (generic, fill, named ops with a generic form) with arith
+// and math in them, slices and reshapes between them, `tensor.extract` from an
+// argument for gathers. A sum over t of `select(ids[t] == row, x[t, ...], 0)` in
+// which `row` is the index of the outer loop is a scatter: it costs one pass over
+// t, adding to the rows that ids name, in the order of t.
 //
 // This is not a general linalg compiler: matrix products and attention go to
 // libraries and kernels of their own, and what it cannot compile it refuses with

@@ -2,11 +2,13 @@
 //
 // Takes a model with joint graphs and a plan, and builds what a step runs:
 //
-//   count(targets)                      counts the valid tokens of a micro-batch
-//   prepare()                           1 / valid tokens of the global batch
+//   count(targets)                  counts the valid tokens of a micro-batch
+//   prepare() -> valid              valid tokens of the global batch, and their inverse
 //   microbatch(tokens, targets, positions)   forward, backward, adds to gradients
 //   update(rate, correction1, correction2) -> (loss, norm)   clip and AdamW
-//   evaluate(tokens, targets, positions), evaluation() -> loss
+//   evaluate(tokens, targets, positions) -> loss    after count and prepare
+//
+// What they add up (`step.valid`, `step.loss`, gradients) is zero when a step starts.
 //
 // Each joint graph is split into a forward and a backward function; what the
 // backward needs of the forward is saved. Sizes become constants. Types stay

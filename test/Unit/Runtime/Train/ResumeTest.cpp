@@ -34,7 +34,9 @@ ResumeRequest request(const Recipe &recipe, uint64_t steps) {
   return result;
 }
 
-std::string kindOf(const StatusOr<Recipe> &status) { return status.ok() ? "" : status.error().kind; }
+std::string kindOf(const StatusOr<Recipe> &status) {
+  return status.ok() ? "" : status.error().kind;
+}
 
 TEST(Resume, TheSameRunGoesOn) {
   const RunState saved = savedAt(50, baseRecipe(), 100);

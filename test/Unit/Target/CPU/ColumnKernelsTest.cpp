@@ -46,12 +46,15 @@ TEST_P(ColumnKernels, NormWeightGradients) {
     return sum;
   };
   double slack = 1e-5 * std::sqrt(double(rows));
-  expectNear(got[0], [&](size_t c) {
-    return over(c, [&](int64_t r, size_t i) { return double(dy[i]) * x[i] * rstd[r]; });
-  }, 1e-5, slack, "dw");
-  expectNear(got[1], [&](size_t c) {
-    return over(c, [&](int64_t, size_t i) { return double(dy[i]); });
-  }, 1e-5, slack, "db");
+  expectNear(
+      got[0],
+      [&](size_t c) {
+        return over(c, [&](int64_t r, size_t i) { return double(dy[i]) * x[i] * rstd[r]; });
+      },
+      1e-5, slack, "dw");
+  expectNear(
+      got[1], [&](size_t c) { return over(c, [&](int64_t, size_t i) { return double(dy[i]); }); },
+      1e-5, slack, "db");
 }
 
 // The gradient adds to what the destination holds, and the mean is taken after.
@@ -127,13 +130,16 @@ TEST(ScatterKernels, EmbeddingGradient) {
       ids[t] = int32_t(t * t * 7 % 41) - 1;
     Floats dy = normal(tokens * cols, 1);
     auto got = run(kernel, vocab, {in(ids), in(dy), out(vocab * cols)});
-    expectNear(got[0], [&](size_t i) {
-      double sum = 0;
-      for (int64_t t = 0; t < tokens; ++t)
-        if (ids[t] == int32_t(i / cols))
-          sum += dy[t * cols + i % cols];
-      return sum;
-    }, 1e-5, 1e-6, "embedding gradient");
+    expectNear(
+        got[0],
+        [&](size_t i) {
+          double sum = 0;
+          for (int64_t t = 0; t < tokens; ++t)
+            if (ids[t] == int32_t(i / cols))
+              sum += dy[t * cols + i % cols];
+          return sum;
+        },
+        1e-5, 1e-6, "embedding gradient");
   }
 }
 

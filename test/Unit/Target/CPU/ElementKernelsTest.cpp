@@ -3,6 +3,7 @@
 #include "KernelHarness.h"
 #include "KernelText.h"
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <gtest/gtest.h>
 
@@ -22,8 +23,8 @@ TEST(ElementKernels, AdamW) {
               "t = mulf o b1; u = mulf a0 b1c; w = addf t u; yield w");
     k.generic("v1", {n}, "i", "p", {{"g", "i"}}, {"v", "i"},
               "t = mulf o b2; q = mulf a0 a0; u = mulf q b2c; w = addf t u; yield w");
-    k.generic("p1", {n}, "i", "p",
-              {{"m1", "i"}, {"v1", "i"}, {"lr", ""}, {"c1", ""}, {"c2", ""}}, {"p", "i"},
+    k.generic("p1", {n}, "i", "p", {{"m1", "i"}, {"v1", "i"}, {"lr", ""}, {"c1", ""}, {"c2", ""}},
+              {"p", "i"},
               "mh = mulf a0 a3; vh = mulf a1 a4; s = sqrt vh; d = addf s eps; q = divf mh d; "
               "w = mulf o wd; t = addf q w; u = mulf a2 t; r = subf o u; yield r");
     k.returns({"p1", "m1", "v1"});
@@ -31,13 +32,17 @@ TEST(ElementKernels, AdamW) {
     Floats g = normal(n, 1), p = normal(n, 2), m = normal(n, 3), v = normal(n, 4);
     for (float &x : v)
       x *= x;
-    auto got = run(kernel, n, {in(g), in(Floats{1e-3f}), in(Floats{1.5f}), in(Floats{2.5f}),
-                               inout(p), inout(m), inout(v)});
+    auto got = run(kernel, n,
+                   {in(g), in(Floats{1e-3f}), in(Floats{1.5f}), in(Floats{2.5f}), inout(p),
+                    inout(m), inout(v)});
     auto m1 = [&](size_t i) { return 0.9 * m[i] + 0.1 * g[i]; };
     auto v1 = [&](size_t i) { return 0.95 * v[i] + 0.05 * double(g[i]) * g[i]; };
-    expectNear(got[0], [&](size_t i) {
-      return p[i] - 1e-3 * (m1(i) * 1.5 / (std::sqrt(v1(i) * 2.5) + 1e-8) + 0.1 * p[i]);
-    }, 1e-6, 1e-6, "p");
+    expectNear(
+        got[0],
+        [&](size_t i) {
+          return p[i] - 1e-3 * (m1(i) * 1.5 / (std::sqrt(v1(i) * 2.5) + 1e-8) + 0.1 * p[i]);
+        },
+        1e-6, 1e-6, "p");
     expectNear(got[1], m1, 1e-6, 1e-6, "m");
     expectNear(got[2], v1, 1e-6, 1e-7, "v");
   }
@@ -61,11 +66,14 @@ TEST(ElementKernels, Rope) {
     CompiledKernel kernel(k.text(), "k");
     Floats x = normal(size, 1), c = normal(rows * half, 2), s = normal(rows * half, 3);
     auto got = run(kernel, rows, {in(x), in(c), in(s), out(size)});
-    expectNear(got[0], [&](size_t i) {
-      size_t lane = i % half, part = i / half % 2, row = i / (heads * 2 * half);
-      double other = part ? x[i - half] : -x[i + half];
-      return double(x[i]) * c[row * half + lane] + other * s[row * half + lane];
-    }, 2e-6, 1e-6, "rope");
+    expectNear(
+        got[0],
+        [&](size_t i) {
+          size_t lane = i % half, part = i / half % 2, row = i / (heads * 2 * half);
+          double other = part ? x[i - half] : -x[i + half];
+          return double(x[i]) * c[row * half + lane] + other * s[row * half + lane];
+        },
+        2e-6, 1e-6, "rope");
   }
 }
 
@@ -85,28 +93,38 @@ TEST(ElementKernels, RopeBySlices) {
   slice("a", "0");
   slice("b", "1");
   k.empty("e", {rows, heads, half});
-  std::vector<KernelText::Access> ins = {{"a", "r h i"}, {"b", "r h i"}, {"cos", "r i"}, {"sin", "r i"}};
+  std::vector<KernelText::Access> ins = {
+      {"a", "r h i"}, {"b", "r h i"}, {"cos", "r i"}, {"sin", "r i"}};
   k.generic("first", {rows, heads, half}, "r h i", "ppp", ins, {"e", "r h i"},
             "t = mulf a0 a2; u = mulf a1 a3; v = subf t u; yield v");
   k.generic("second", {rows, heads, half}, "r h i", "ppp", ins, {"e", "r h i"},
             "t = mulf a1 a2; u = mulf a0 a3; v = addf t u; yield v");
   for (std::string name : {"first", "second"})
     k.raw(name + "4", {rows, heads, 1, half},
-          "%" + name + "4 = tensor.expand_shape %" + name + " [[0], [1, 2], [3]] output_shape "
-          "[5, 2, 1, 20] : " + part + " into " + thin);
-  k.raw("y1", {rows, heads, 2, half}, "%y1 = tensor.insert_slice %first4 into %y[0, 0, 0, 0] "
-        "[5, 2, 1, 20] [1, 1, 1, 1] : " + thin + " into " + whole);
-  k.raw("y2", {rows, heads, 2, half}, "%y2 = tensor.insert_slice %second4 into %y1[0, 0, 1, 0] "
-        "[5, 2, 1, 20] [1, 1, 1, 1] : " + thin + " into " + whole);
+          "%" + name + "4 = tensor.expand_shape %" + name +
+              " [[0], [1, 2], [3]] output_shape "
+              "[5, 2, 1, 20] : " +
+              part + " into " + thin);
+  k.raw("y1", {rows, heads, 2, half},
+        "%y1 = tensor.insert_slice %first4 into %y[0, 0, 0, 0] "
+        "[5, 2, 1, 20] [1, 1, 1, 1] : " +
+            thin + " into " + whole);
+  k.raw("y2", {rows, heads, 2, half},
+        "%y2 = tensor.insert_slice %second4 into %y1[0, 0, 1, 0] "
+        "[5, 2, 1, 20] [1, 1, 1, 1] : " +
+            thin + " into " + whole);
   k.returns({"y2"});
   CompiledKernel kernel(k.text(), "k");
   Floats x = normal(size, 1), c = normal(rows * half, 2), s = normal(rows * half, 3);
   auto got = run(kernel, rows, {in(x), in(c), in(s), out(size)});
-  expectNear(got[0], [&](size_t i) {
-    size_t lane = i % half, which = i / half % 2, row = i / (heads * 2 * half);
-    double other = which ? x[i - half] : -x[i + half];
-    return double(x[i]) * c[row * half + lane] + other * s[row * half + lane];
-  }, 2e-6, 1e-6, "rope");
+  expectNear(
+      got[0],
+      [&](size_t i) {
+        size_t lane = i % half, which = i / half % 2, row = i / (heads * 2 * half);
+        double other = which ? x[i - half] : -x[i + half];
+        return double(x[i]) * c[row * half + lane] + other * s[row * half + lane];
+      },
+      2e-6, 1e-6, "rope");
 }
 
 // Rows of a table picked by index, zero where the index is out of range.
@@ -121,8 +139,8 @@ TEST(ElementKernels, Embedding) {
               "%low = arith.cmpi sge, %a0, %zero : i32; %high = arith.cmpi slt, %a0, %n : i32;"
               "%in = arith.andi %low, %high : i1; %safe = arith.select %in, %a0, %zero : i32;"
               "%row = arith.index_cast %safe : i32 to index; %c = linalg.index 1 : index;"
-              "%v = tensor.extract %table[%row, %c] : " + table +
-              "; %w = arith.select %in, %v, %z : f32; yield w");
+              "%v = tensor.extract %table[%row, %c] : " +
+                  table + "; %w = arith.select %in, %v, %z : f32; yield w");
     k.returns({"g"});
     CompiledKernel kernel(k.text(), "k");
     Ints ids(rows);
@@ -130,10 +148,13 @@ TEST(ElementKernels, Embedding) {
       ids[r] = int32_t(r * 5 % 15) - 2;
     Floats values = normal(vocab * cols, 1);
     auto got = run(kernel, rows, {in(ids), in(values), out(rows * cols)});
-    expectNear(got[0], [&](size_t i) -> double {
-      int32_t id = ids[i / cols];
-      return id < 0 || id >= vocab ? 0 : values[id * cols + i % cols];
-    }, 0, 0, "embedding");
+    expectNear(
+        got[0],
+        [&](size_t i) -> double {
+          int32_t id = ids[i / cols];
+          return id < 0 || id >= vocab ? 0 : values[id * cols + i % cols];
+        },
+        0, 0, "embedding");
   }
 }
 
@@ -163,7 +184,8 @@ TEST(ElementKernels, CrossEntropy) {
     k.input("x", {rows, cols}).input("target", {rows}, "i32");
     k.output("loss", {rows}).output("lse", {rows});
     k.fill("low", {rows}, "0xFF800000").fill("zero", {rows}, "0.0").empty("e", {rows});
-    k.generic("max", {rows}, "r c", "pr", {{"x", "r c"}}, {"low", "r"}, "t = maximumf o a0; yield t");
+    k.generic("max", {rows}, "r c", "pr", {{"x", "r c"}}, {"low", "r"},
+              "t = maximumf o a0; yield t");
     k.generic("sum", {rows}, "r c", "pr", {{"x", "r c"}, {"max", "r"}}, {"zero", "r"},
               "t = subf a0 a1; u = exp t; v = addf o u; yield v");
     k.generic("hit", {rows}, "r c", "pr", {{"x", "r c"}, {"target", "r"}}, {"zero", "r"},
@@ -189,9 +211,53 @@ TEST(ElementKernels, CrossEntropy) {
       lse[r] = max + std::log(sum);
     }
     expectNear(got[1], [&](size_t r) { return lse[r]; }, 2e-6, 0, "log-sum-exp");
-    expectNear(got[0], [&](size_t r) {
-      return target[r] < 0 ? 0 : lse[r] - x[r * cols + target[r]];
-    }, 2e-6, 2e-6, "loss");
+    expectNear(
+        got[0], [&](size_t r) { return target[r] < 0 ? 0 : lse[r] - x[r * cols + target[r]]; },
+        2e-6, 2e-6, "loss");
+  }
+}
+
+/// Two bf16 numbers per word, rounded to nearest even, and back.
+Ints packBf16(const Floats &values) {
+  Ints words(values.size() / 2);
+  auto half = [](float value) {
+    uint32_t bits = std::bit_cast<uint32_t>(value);
+    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  };
+  for (size_t i = 0; i < words.size(); ++i)
+    words[i] = int32_t(half(values[2 * i]) | half(values[2 * i + 1]) << 16);
+  return words;
+}
+
+Floats unpackBf16(const Ints &words) {
+  Floats values;
+  for (int32_t word : words) {
+    values.push_back(std::bit_cast<float>(uint32_t(word) << 16));
+    values.push_back(std::bit_cast<float>(uint32_t(word) & 0xffff0000u));
+  }
+  return values;
+}
+
+// bf16 in memory, f32 in registers: every bit of the rounding is checked.
+TEST(ElementKernels, Bf16Storage) {
+  for (int64_t n : {2, 14, 64, 510}) {
+    KernelText k(n);
+    k.input("x", {n}, "bf16").input("s", {n}).output("y", {n}, "bf16");
+    k.generic("t", {n}, "i", "p", {{"x", "i"}, {"s", "i"}}, {"y", "i"},
+              "%w = arith.extf %a0 : bf16 to f32; t = mulf w a1;"
+              "%h = arith.truncf %t : f32 to bf16; yield h bf16",
+              "bf16");
+    k.returns({"t"});
+    CompiledKernel kernel(k.text(), "k");
+    Ints x = packBf16(normal(n, 1));
+    Floats s = normal(n, 2), wide = unpackBf16(x);
+    auto got = run(kernel, n, {in(x), in(s), out(n / 2)});
+    for (int64_t i = 0; i < n; ++i)
+      wide[i] *= s[i];
+    Ints want = packBf16(wide), bits(n / 2);
+    for (int64_t i = 0; i < n / 2; ++i)
+      bits[i] = std::bit_cast<int32_t>(got[0][i]);
+    EXPECT_EQ(bits, want) << n;
   }
 }
 

@@ -36,8 +36,8 @@ public:
     args.push_back(name);
     return *this;
   }
-  KernelText &output(const std::string &name, Shape shape) {
-    input(name, std::move(shape));
+  KernelText &output(const std::string &name, Shape shape, std::string element = "f32") {
+    input(name, std::move(shape), std::move(element));
     ++outputs;
     return *this;
   }
@@ -63,8 +63,8 @@ public:
   /// `kinds` has one letter per loop: p (parallel) or r (reduction).
   KernelText &generic(const std::string &name, Shape shape, const std::string &loops,
                       const std::string &kinds, const std::vector<Access> &ins, const Access &out,
-                      const std::string &code) {
-    declare(name, std::move(shape), "f32");
+                      const std::string &code, const std::string &element = "f32") {
+    declare(name, std::move(shape), element);
     body << "  %" << name << " = linalg.generic {indexing_maps = [";
     for (const Access &in : ins)
       body << map(loops, in.second) << ", ";
@@ -82,7 +82,7 @@ public:
     body << " outs(%" << out.first << " : " << type(out.first) << ") {\n    ^bb0(";
     for (size_t i = 0; i < ins.size(); ++i)
       body << "%a" << i << ": " << elements[ins[i].first] << ", ";
-    body << "%o: f32):\n" << statements(code) << "  } -> " << type(name) << "\n";
+    body << "%o: " << element << "):\n" << statements(code) << "  } -> " << type(name) << "\n";
     return *this;
   }
   /// Any other operation that makes the tensor `name`; `%` names as in MLIR.
@@ -151,7 +151,7 @@ private:
   }
   /// "t = mulf a0 a1; yield t" as MLIR.
   static std::string statements(const std::string &code) {
-    static const std::set<std::string> math = {"exp", "log",  "rsqrt", "sqrt",
+    static const std::set<std::string> math = {"exp",  "log", "rsqrt", "sqrt",
                                                "tanh", "erf", "absf",  "log1p"};
     std::string result;
     std::istringstream lines(code);
@@ -167,7 +167,8 @@ private:
       }
       if (first == "yield") {
         words >> word;
-        result += "      linalg.yield %" + word + " : f32\n";
+        result += "      linalg.yield %" + word;
+        result += " : " + (words >> word ? word : std::string("f32")) + "\n";
         continue;
       }
       std::string equals, op;

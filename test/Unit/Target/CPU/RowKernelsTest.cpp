@@ -113,8 +113,9 @@ TEST_P(RowKernels, Softmax) {
     sum[r] = rowSum([&](int64_t c) { return std::exp(row[c] - max[r]); });
   }
   // The difference x - max rounds to 2e-6 at most, which is a relative error of y.
-  expectNear(got[0], [&](size_t i) { return std::exp(x[i] - max[i / cols]) / sum[i / cols]; }, 1e-5,
-             1e-12, "softmax");
+  expectNear(
+      got[0], [&](size_t i) { return std::exp(x[i] - max[i / cols]) / sum[i / cols]; }, 1e-5, 1e-12,
+      "softmax");
 }
 
 // y = (x - mean) * rstd * w + b, with the mean and the mean square from one pass.
@@ -143,12 +144,16 @@ TEST_P(RowKernels, LayerNorm) {
     means[r] = mean(r);
     rstd[r] = 1 / std::sqrt(rowSum([&](int64_t c) {
                               return std::pow(x[r * cols + c] - means[r], 2);
-                            }) / cols + 1e-5);
+                            }) / cols +
+                            1e-5);
   }
   if (cols > 1)
-    expectNear(got[0], [&](size_t i) {
-      return (x[i] - means[i / cols]) * rstd[i / cols] * w[i % cols] + b[i % cols];
-    }, 1e-5, 1e-5, "y");
+    expectNear(
+        got[0],
+        [&](size_t i) {
+          return (x[i] - means[i / cols]) * rstd[i / cols] * w[i % cols] + b[i % cols];
+        },
+        1e-5, 1e-5, "y");
   expectNear(got[1], [&](size_t i) { return means[i]; }, 1e-5, 1e-6, "mean");
 }
 
@@ -175,9 +180,9 @@ TEST_P(RowKernels, SwiGluAndGradient) {
   auto got = run(kernel, rows, {in(g), in(u), in(dh), out(all), out(all), out(all)});
   auto s = [&](size_t i) { return 1 / (1 + std::exp(-double(g[i]))); };
   expectNear(got[0], [&](size_t i) { return g[i] * s(i) * u[i]; }, 2e-6, 0, "h");
-  expectNear(got[1], [&](size_t i) {
-    return s(i) * (1 + g[i] * (1 - s(i))) * u[i] * dh[i];
-  }, 2e-6, 1e-6, "dg");
+  expectNear(
+      got[1], [&](size_t i) { return s(i) * (1 + g[i] * (1 - s(i))) * u[i] * dh[i]; }, 2e-6, 1e-6,
+      "dg");
   expectNear(got[2], [&](size_t i) { return g[i] * s(i) * dh[i]; }, 2e-6, 0, "du");
 }
 

@@ -1,0 +1,79 @@
+//===- AttentionKernel.h - generated CPU attention --------------*- C++ -*-===//
+//
+// Builds causal softmax attention with grouped queries, and its gradients, as
+// functions for given static sizes:
+//
+//   extern "C" void name(void *const *args, int64_t begin, int64_t end);
+//
+// over units [begin, end) of [0, extent) that do not depend on each other: tiles
+// of queries (forward, query gradient) or of keys (key and value gradients) of one
+// head. Scores live in a tile on the stack and nowhere else; nothing is allocated;
+// the bits do not depend on how the range is cut, and calls on disjoint ranges may
+// run at the same time.
+//
+// The functions are ordinary ones of arith, scf, vector and LLVM ops without
+// `cleave.outputs`: `compileObject` lowers and compiles them as they are, in the
+// same module as fused kernels if so wished.
+//
+// Operands are dense, row-major, f32, and do not overlap:
+//
+//   query, out, their gradients   [batch, sequence, kv_head, group, head_dim]
+//   key, value, their gradients   [batch, sequence, kv_head, head_dim]
+//   lse                           [batch, sequence, kv_head, group]
+//
+// This is not a choice of which attention to run, nor does it know of operators:
+// see the callers.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "cleave/Target/CPU/KernelCompiler.h"
+
+namespace cleave::cpu {
+
+/// Sizes of one attention, all at least 1.
+struct AttentionSizes {
+  int64_t batch = 1;
+  int64_t sequence = 1;
+  int64_t kvHeads = 1;
+  int64_t group = 1; ///< query heads that share a key and value head
+  int64_t headDim = 1;
+  double scale = 1; ///< scores are multiplied by it
+
+  /// Floating-point operations of one product over the visible (query, key) pairs.
+  double productFlops() const {
+    return double(batch * kvHeads * group * headDim) * double(sequence) * double(sequence + 1);
+  }
+};
+
+/// A kernel that was added to a module.
+struct AttentionKernel {
+  std::string symbol;
+  int64_t extent = 0; ///< units: the range that calls cover together
+  int64_t grain = 1;  ///< the fewest units worth a call of their own
+  double flops = 0;   ///< of the products over visible pairs that the kernel computes
+};
+
+/// Adds `name` to `module`, with operands (query, key, value, out, lse): writes the
+/// attention and the log-sum-exp of each row of scores. On failure an error at the
+/// module says which size or profile is not supported.
+mlir::FailureOr<AttentionKernel> buildAttentionForward(mlir::ModuleOp module, llvm::StringRef name,
+                                                       const AttentionSizes &sizes,
+                                                       const Profile &profile);
+
+/// Adds `name` to `module`, with operands (query, key, value, out, lse, outGradient,
+/// queryGradient): writes the gradient of the query. Errors as above.
+mlir::FailureOr<AttentionKernel> buildAttentionBackwardQuery(mlir::ModuleOp module,
+                                                             llvm::StringRef name,
+                                                             const AttentionSizes &sizes,
+                                                             const Profile &profile);
+
+/// Adds `name` to `module`, with operands (query, key, value, out, lse, outGradient,
+/// keyGradient, valueGradient): writes the gradients of key and value. Errors as
+/// above.
+mlir::FailureOr<AttentionKernel> buildAttentionBackwardKeyValue(mlir::ModuleOp module,
+                                                                llvm::StringRef name,
+                                                                const AttentionSizes &sizes,
+                                                                const Profile &profile);
+
+} // namespace cleave::cpu

@@ -1,0 +1,211 @@
+//===- AttentionEmitter.cpp - what the attention kernels share ------------===//
+
+#include "AttentionEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace cleave::cpu {
+
+/// Tiles of the head dimension lie on the stack; more would not fit a thread's.
+static constexpr int64_t kMaxHeadDim = 512;
+
+//===----------------------------------------------------------------------===//
+// Units and heads
+//===----------------------------------------------------------------------===//
+
+void AttentionEmitter::selectKeyHead(Value batchIndex, Value kvHeadIndex) {
+  batch = batchIndex;
+  kvHead = kvHeadIndex;
+}
+
+Value AttentionEmitter::selectQueryUnit(Value unit) {
+  Value head = t.div(unit, tiles()), keyHead = t.div(head, sizes.group);
+  selectKeyHead(t.div(keyHead, sizes.kvHeads), t.rem(keyHead, sizes.kvHeads));
+  selectQueryHead(t.rem(head, sizes.group));
+  return t.rem(unit, tiles());
+}
+
+Value AttentionEmitter::selectKeyUnit(Value unit) {
+  Value head = t.div(unit, tiles());
+  selectKeyHead(t.div(head, sizes.kvHeads), t.rem(head, sizes.kvHeads));
+  return t.rem(unit, tiles());
+}
+
+HeadRows AttentionEmitter::queryRows(unsigned operand) {
+  int64_t stride = sizes.kvHeads * sizes.group * sizes.headDim;
+  Value head = t.add(t.mul(kvHead, sizes.group), group);
+  Value offset = t.add(t.mul(batch, sizes.sequence * stride), t.mul(head, sizes.headDim));
+  return {t.at(operands[operand], offset), stride, sizes.sequence - 1};
+}
+
+HeadRows AttentionEmitter::keyRows(unsigned operand) {
+  int64_t stride = sizes.kvHeads * sizes.headDim;
+  Value offset = t.add(t.mul(batch, sizes.sequence * stride), t.mul(kvHead, sizes.headDim));
+  return {t.at(operands[operand], offset), stride, sizes.sequence - 1};
+}
+
+HeadRows AttentionEmitter::lseRows(unsigned operand) {
+  int64_t stride = sizes.kvHeads * sizes.group;
+  Value head = t.add(t.mul(kvHead, sizes.group), group);
+  return {t.at(operands[operand], t.add(t.mul(batch, sizes.sequence * stride), head)), stride,
+          sizes.sequence - 1};
+}
+
+TileRange AttentionEmitter::tileRange(Value tile) {
+  Value first = t.mul(tile, t.edge);
+  return {first, t.min(t.index(t.edge), t.sub(t.index(sizes.sequence), first))};
+}
+
+std::function<Value(Value)> AttentionEmitter::rowsFrom(const HeadRows &head, Value first) {
+  return [this, head, first](Value row) { return t.rowOf(head, t.add(first, row)); };
+}
+
+std::function<Value(Value)> AttentionEmitter::columnsOf(Value tile) {
+  return [this, tile](Value row) { return t.at(tile, row); };
+}
+
+//===----------------------------------------------------------------------===//
+// Shared steps
+//===----------------------------------------------------------------------===//
+
+void AttentionEmitter::productWithQueries(const HeadRows &keys, Value firstKey, Value packed,
+                                          Value tile, Value queries, bool diagonal) {
+  Product product;
+  product.aRow = rowsFrom(keys, firstKey);
+  product.b = packed;
+  product.bStride = t.edge;
+  product.c = tile;
+  product.cStride = t.edge;
+  t.loop(t.index(0), queries, 2 * t.lanes, [&](Value column) {
+    Value end = t.index(t.edge);
+    if (diagonal)
+      end = t.min(queries, t.add(column, 2 * t.lanes));
+    t.loop(t.index(0), end, t.rows, [&](Value row) {
+      t.microTile(product, row, column, t.widePanel(), t.index(0), t.index(sizes.headDim));
+    });
+  });
+}
+
+void AttentionEmitter::sumOverKeys(Value weights, const HeadRows &rows, Value firstKey, Value to,
+                                   Value queries, bool diagonal, Value rowScale) {
+  Product product;
+  product.aRow = columnsOf(weights);
+  product.aStep = t.edge;
+  product.b = t.at(rows.base, t.mul(firstKey, rows.stride));
+  product.bStride = rows.stride;
+  product.c = to;
+  product.cStride = sizes.headDim;
+  product.accumulate = !diagonal;
+  product.rowScale = rowScale;
+  t.panels(sizes.headDim, [&](Value column, Panel panel) {
+    t.loop(t.index(0), queries, t.rows, [&](Value row) {
+      Value keys = diagonal ? t.min(queries, t.add(row, t.rows)) : t.index(t.edge);
+      t.microTile(product, row, column, panel, t.index(0), keys);
+    });
+  });
+}
+
+void AttentionEmitter::writeRows(Value from, const HeadRows &to, TileRange range,
+                                 function_ref<Value(Value, VectorType)> factor) {
+  t.loop(t.index(0), range.count, 1, [&](Value row) {
+    Value source = t.at(from, t.mul(row, sizes.headDim));
+    Value target = t.rowOf(to, t.add(range.first, row));
+    t.panels(sizes.headDim, [&](Value column, Panel panel) {
+      Value by = factor(row, panel.type);
+      for (int64_t v = 0; v < panel.count; ++v) {
+        Value at = t.add(column, v * panel.type.getNumElements());
+        Value value = t.load(panel.type, t.at(source, at));
+        t.store(arith::MulFOp::create(t.b, value, by), t.at(target, at));
+      }
+    });
+  });
+}
+
+void AttentionEmitter::zeroRows(Value buffer) {
+  // A tile is a whole number of vectors.
+  Value zero = t.splat(t.vectorOf(t.lanes), 0.0);
+  t.loop(t.index(0), t.index(t.edge * sizes.headDim), t.lanes,
+         [&](Value i) { t.store(zero, t.at(buffer, i)); });
+}
+
+Value AttentionEmitter::lanesAgainst(Value row, Value column, VectorType type, bool fromRow) {
+  Type i32 = t.b.getI32Type();
+  VectorType indices = t.vectorOf(type.getNumElements(), i32);
+  SmallVector<int32_t> numbers;
+  for (int64_t i = 0; i < type.getNumElements(); ++i)
+    numbers.push_back(static_cast<int32_t>(i));
+  Value lane = arith::ConstantOp::create(t.b, DenseElementsAttr::get(indices, ArrayRef(numbers)));
+  Value bound = arith::TruncIOp::create(t.b, i32, t.sub(row, column));
+  bound = vector::BroadcastOp::create(t.b, indices, bound);
+  auto predicate = fromRow ? arith::CmpIPredicate::sge : arith::CmpIPredicate::sle;
+  return arith::CmpIOp::create(t.b, predicate, lane, bound);
+}
+
+Value AttentionEmitter::chooseOr(Value condition, Value value, double otherwise) {
+  Value other = t.splat(cast<VectorType>(value.getType()), otherwise);
+  return arith::SelectOp::create(t.b, condition, value, other);
+}
+
+Value AttentionEmitter::exp(Value x) { return math::ExpOp::create(t.b, x); }
+
+//===----------------------------------------------------------------------===//
+// The function
+//===----------------------------------------------------------------------===//
+
+static LogicalResult checkSizes(ModuleOp module, StringRef name, const AttentionSizes &sizes,
+                                const Profile &profile) {
+  auto fail = [&] { return module.emitError("attention kernel '") << name << "' "; };
+  if (sizes.batch < 1 || sizes.sequence < 1 || sizes.kvHeads < 1 || sizes.group < 1 ||
+      sizes.headDim < 1)
+    return fail() << "has a size below 1";
+  if (sizes.headDim > kMaxHeadDim)
+    return fail() << "has heads of " << sizes.headDim << " elements; at most " << kMaxHeadDim
+                  << " are supported";
+  if (!std::isfinite(sizes.scale))
+    return fail() << "has a scale that is not finite";
+  if (profile.lanes != 8 && profile.lanes != 16)
+    return fail() << "has no register blocking for vectors of " << profile.lanes << " elements";
+  if (module.lookupSymbol(name))
+    return fail() << "is there already";
+  return success();
+}
+
+int64_t attentionTiles(const AttentionSizes &sizes, const Profile &profile) {
+  int64_t edge = 6 * profile.lanes;
+  return (sizes.sequence + edge - 1) / edge;
+}
+
+LogicalResult buildAttentionFunction(ModuleOp module, StringRef name, const AttentionSizes &sizes,
+                                     const Profile &profile, int64_t operands, UnitEmitter emit) {
+  if (failed(checkSizes(module, name, sizes, profile)))
+    return failure();
+  MLIRContext *context = module.getContext();
+  context->loadDialect<arith::ArithDialect, func::FuncDialect, LLVM::LLVMDialect,
+                       math::MathDialect, scf::SCFDialect, vector::VectorDialect>();
+  ImplicitLocOpBuilder b(NameLoc::get(StringAttr::get(context, name), module.getLoc()), context);
+  b.setInsertionPointToEnd(module.getBody());
+  Type ptr = LLVM::LLVMPointerType::get(context), i64 = b.getI64Type();
+  auto function = func::FuncOp::create(b, name, b.getFunctionType({ptr, i64, i64}, {}));
+  Block *entry = function.addEntryBlock();
+  b.setInsertionPointToStart(entry);
+  SmallVector<Value> pointers;
+  for (int64_t i = 0; i < operands; ++i) {
+    Value slot = LLVM::GEPOp::create(b, ptr, ptr, entry->getArgument(0),
+                                     ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+    pointers.push_back(LLVM::LoadOp::create(b, ptr, slot));
+  }
+  TileEmitter tiles(b, entry, profile);
+  AttentionEmitter emitter(tiles, sizes, pointers);
+  tiles.loop(entry->getArgument(1), entry->getArgument(2), 1,
+             [&](Value unit) { emit(emitter, unit); });
+  func::ReturnOp::create(b);
+  return success();
+}
+
+} // namespace cleave::cpu

@@ -1,0 +1,85 @@
+//===- AttentionEmitter.h - what the attention kernels share ----*- C++ -*-===//
+//
+// The function around a kernel, where heads lie in the operands, and the steps that
+// more than one kernel takes. A *tile* is `edge` queries or keys of one head; query
+// and key tiles are cut at the same places, so a pair of tiles is wholly visible,
+// on the diagonal, or wholly hidden (and then never computed).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "TileEmitter.h"
+#include "cleave/Target/CPU/AttentionKernel.h"
+
+namespace cleave::cpu {
+
+/// A tile: its first row in the sequence, and how many rows it has.
+struct TileRange {
+  Value first, count;
+};
+
+class AttentionEmitter {
+public:
+  AttentionEmitter(TileEmitter &emitter, const AttentionSizes &sizes,
+                   llvm::ArrayRef<Value> operands)
+      : t(emitter), sizes(sizes), operands(operands) {}
+
+  TileEmitter &t;
+  const AttentionSizes &sizes;
+
+  /// Chooses the head that the members below speak of.
+  void selectKeyHead(Value batchIndex, Value kvHeadIndex);
+  void selectQueryHead(Value groupIndex) { group = groupIndex; }
+  /// Splits `unit` = ((batch * kvHeads + kvHead) * group + g) * tiles + tile, selects
+  /// the head and returns the index of the tile.
+  Value selectQueryUnit(Value unit);
+  /// The same for (batch * kvHeads + kvHead) * tiles + tile.
+  Value selectKeyUnit(Value unit);
+
+  HeadRows queryRows(unsigned operand);
+  HeadRows keyRows(unsigned operand);
+  HeadRows lseRows(unsigned operand);
+
+  int64_t tiles() const { return (sizes.sequence + t.edge - 1) / t.edge; }
+  TileRange tileRange(Value tile);
+
+  /// The rows of a head from `first` on, as rows of a product's A.
+  std::function<Value(Value)> rowsFrom(const HeadRows &head, Value first);
+  /// The columns of a tile on the stack, as rows of a product's A.
+  std::function<Value(Value)> columnsOf(Value tile);
+
+  /// tile[key, query] = A rows (keys) times the packed queries, `keys` rows of it; on
+  /// the diagonal only micro-tiles with a visible element.
+  void productWithQueries(const HeadRows &keys, Value firstKey, Value packed, Value tile,
+                          Value queries, bool diagonal);
+  /// to[query, :] (+)= sum over keys of weights[key, query] * key's row.
+  void sumOverKeys(Value weights, const HeadRows &rows, Value firstKey, Value to, Value queries,
+                   bool diagonal, Value rowScale);
+  /// Writes rows [0, count) of a stack buffer to the head's rows from `first` on, each
+  /// times `factor(row, type)`.
+  void writeRows(Value from, const HeadRows &to, TileRange range,
+                 llvm::function_ref<Value(Value row, VectorType type)> factor);
+  void zeroRows(Value buffer);
+
+  /// Whether lane i of a vector that begins at column `column` is at or past `row`
+  /// (`fromRow`), or at or before it.
+  Value lanesAgainst(Value row, Value column, VectorType type, bool fromRow);
+  Value chooseOr(Value condition, Value value, double otherwise);
+  Value exp(Value x);
+
+private:
+  llvm::ArrayRef<Value> operands;
+  Value batch, kvHead, group;
+};
+
+using UnitEmitter = llvm::function_ref<void(AttentionEmitter &emitter, Value unit)>;
+
+/// Adds the function `name` whose loop over units is filled by `emit`.
+mlir::LogicalResult buildAttentionFunction(mlir::ModuleOp module, llvm::StringRef name,
+                                           const AttentionSizes &sizes, const Profile &profile,
+                                           int64_t operands, UnitEmitter emit);
+
+/// Number of tiles of a sequence.
+int64_t attentionTiles(const AttentionSizes &sizes, const Profile &profile);
+
+} // namespace cleave::cpu

@@ -1,0 +1,107 @@
+//===- BackwardQuery.cpp - gradient of attention in the query -------------===//
+//
+// A unit is a tile of queries of one head. With p = exp(s - lse) computed again and
+// delta = sum over head_dim of outGradient * out,
+//
+//   ds[key, query] = p[key, query] * (value . outGradient - delta[query])
+//   queryGradient  = scale * sum over keys of ds * key
+//
+// both products of the first line in the layout of Forward.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace cleave::cpu {
+namespace {
+
+enum Operand : unsigned {
+  kQuery,
+  kKey,
+  kValue,
+  kOut,
+  kLse,
+  kOutGradient,
+  kQueryGradient,
+  kOperands
+};
+
+class BackwardQueryUnit {
+public:
+  explicit BackwardQueryUnit(AttentionEmitter &emitter)
+      : e(emitter), t(emitter.t), vector(t.vectorOf(2 * t.lanes)),
+        queries(t.tile(e.sizes.headDim * t.edge)), gradients(t.tile(e.sizes.headDim * t.edge)),
+        scores(t.tile(t.edge * t.edge)), products(t.tile(t.edge * t.edge)),
+        sums(t.tile(t.edge * e.sizes.headDim)), lse(t.tile(t.edge)), deltas(t.tile(t.edge)) {}
+
+  void emit(Value unit) {
+    Value tile = e.selectQueryUnit(unit);
+    range = e.tileRange(tile);
+    HeadRows gradient = e.queryRows(kOutGradient);
+    int64_t width = e.sizes.headDim;
+    t.packTransposed(e.queryRows(kQuery), range.first, range.count, width, queries, e.sizes.scale);
+    t.packTransposed(gradient, range.first, range.count, width, gradients, 1.0);
+    t.rowDots(gradient, e.queryRows(kOut), range.first, range.count, width, deltas);
+    t.gather(e.lseRows(kLse), range.first, range.count, lse);
+    emitTile(range.first, /*diagonal=*/true);
+    t.loop(t.index(0), tile, 1,
+           [&](Value other) { emitTile(t.mul(other, t.edge), /*diagonal=*/false); });
+    e.writeRows(sums, e.queryRows(kQueryGradient), range,
+                [&](Value, VectorType type) { return t.splat(type, e.sizes.scale); });
+  }
+
+private:
+  void emitTile(Value firstKey, bool diagonal) {
+    e.productWithQueries(e.keyRows(kKey), firstKey, queries, scores, range.count, diagonal);
+    e.productWithQueries(e.keyRows(kValue), firstKey, gradients, products, range.count, diagonal);
+    t.loop(t.index(0), range.count, 2 * t.lanes,
+           [&](Value column) { emitScoreGradients(column, diagonal); });
+    e.sumOverKeys(scores, e.keyRows(kKey), firstKey, sums, range.count, diagonal, Value());
+  }
+
+  /// Replaces scores by their gradients.
+  void emitScoreGradients(Value column, bool diagonal) {
+    Value end = diagonal ? t.min(range.count, t.add(column, 2 * t.lanes)) : t.index(t.edge);
+    Value logSum = t.load(vector, t.at(lse, column)), delta = t.load(vector, t.at(deltas, column));
+    t.loop(t.index(0), end, 1, [&](Value key) {
+      Value offset = t.add(t.mul(key, t.edge), column), place = t.at(scores, offset);
+      Value p = e.exp(arith::SubFOp::create(t.b, t.load(vector, place), logSum));
+      Value product = t.load(vector, t.at(products, offset));
+      Value ds = arith::MulFOp::create(t.b, p, arith::SubFOp::create(t.b, product, delta));
+      if (diagonal)
+        ds = e.chooseOr(e.lanesAgainst(key, column, vector, /*fromRow=*/true), ds, 0.0);
+      t.store(ds, place);
+    });
+    if (diagonal)
+      t.loop(end, range.count, 1, [&](Value key) {
+        t.store(t.splat(vector, 0.0), t.at(scores, t.add(t.mul(key, t.edge), column)));
+      });
+  }
+
+  AttentionEmitter &e;
+  TileEmitter &t;
+  VectorType vector;
+  Value queries, gradients; ///< scaled queries and gradients of out, [head_dim, query]
+  Value scores, products;   ///< [key, query]
+  Value sums;               ///< [query, head_dim]
+  Value lse, deltas;        ///< of each query
+  TileRange range;
+};
+
+} // namespace
+
+FailureOr<AttentionKernel> buildAttentionBackwardQuery(ModuleOp module, StringRef name,
+                                                       const AttentionSizes &sizes,
+                                                       const Profile &profile) {
+  auto emit = [](AttentionEmitter &emitter, Value unit) { BackwardQueryUnit(emitter).emit(unit); };
+  if (failed(buildAttentionFunction(module, name, sizes, profile, kOperands, emit)))
+    return failure();
+  int64_t heads = sizes.batch * sizes.kvHeads * sizes.group;
+  return AttentionKernel{name.str(), heads * attentionTiles(sizes, profile), 1,
+                         3 * sizes.productFlops()};
+}
+
+} // namespace cleave::cpu

@@ -1,0 +1,151 @@
+//===- Forward.cpp - attention, forward -----------------------------------===//
+//
+// A unit is a tile of queries of one head. Scores are kept as S^T[key, query], so
+// that maximum and sum over the keys run down the rows, one query a lane, and no
+// key is ever moved: its elements are broadcast from where they lie. The diagonal
+// tile comes first: every query sees a key there (itself), which makes the maximum
+// finite from then on.
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionEmitter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include <limits>
+
+using namespace mlir;
+
+namespace cleave::cpu {
+namespace {
+
+enum Operand : unsigned { kQuery, kKey, kValue, kOut, kLse, kOperands };
+
+class ForwardUnit {
+public:
+  explicit ForwardUnit(AttentionEmitter &emitter)
+      : e(emitter), t(emitter.t), vector(t.vectorOf(2 * t.lanes)),
+        packed(t.tile(e.sizes.headDim * t.edge)), scores(t.tile(t.edge * t.edge)),
+        sums(t.tile(t.edge * e.sizes.headDim)), maxima(t.tile(t.edge)), totals(t.tile(t.edge)),
+        factors(t.tile(t.edge)) {}
+
+  void emit(Value unit) {
+    Value tile = e.selectQueryUnit(unit);
+    range = e.tileRange(tile);
+    t.packTransposed(e.queryRows(kQuery), range.first, range.count, e.sizes.headDim, packed,
+                     e.sizes.scale);
+    emitTile(range.first, /*diagonal=*/true);
+    t.loop(t.index(0), tile, 1,
+           [&](Value other) { emitTile(t.mul(other, t.edge), /*diagonal=*/false); });
+    emitResults();
+  }
+
+private:
+  void emitTile(Value firstKey, bool diagonal) {
+    e.productWithQueries(e.keyRows(kKey), firstKey, packed, scores, range.count, diagonal);
+    t.loop(t.index(0), range.count, 2 * t.lanes, [&](Value column) {
+      if (diagonal)
+        emitFirstSoftmax(column);
+      else
+        emitNextSoftmax(column);
+    });
+    e.sumOverKeys(scores, e.keyRows(kValue), firstKey, sums, range.count, diagonal,
+                  diagonal ? Value() : factors);
+  }
+
+  Value scoreAt(Value key, Value column) {
+    return t.at(scores, t.add(t.mul(key, t.edge), column));
+  }
+
+  /// The score, or -infinity where the key comes after the query.
+  Value visibleScore(Value key, Value column) {
+    Value visible = e.lanesAgainst(key, column, vector, /*fromRow=*/true);
+    return e.chooseOr(visible, t.load(vector, scoreAt(key, column)),
+                      -std::numeric_limits<double>::infinity());
+  }
+
+  void emitFirstSoftmax(Value column) {
+    Value end = t.min(range.count, t.add(column, 2 * t.lanes));
+    Value low = t.splat(vector, -std::numeric_limits<double>::infinity());
+    auto foldMax = [&](Value key, ArrayRef<Value> most) {
+      return SmallVector<Value>{t.larger(most[0], visibleScore(key, column))};
+    };
+    Value most = t.loop(t.index(0), end, 1, {low}, foldMax)[0];
+    auto foldSum = [&](Value key, ArrayRef<Value> sum) {
+      Value visible = e.lanesAgainst(key, column, vector, /*fromRow=*/true);
+      Value score = t.load(vector, scoreAt(key, column));
+      Value p = e.exp(arith::SubFOp::create(t.b, score, most));
+      p = e.chooseOr(visible, p, 0.0);
+      t.store(p, scoreAt(key, column));
+      return SmallVector<Value>{arith::AddFOp::create(t.b, sum[0], p)};
+    };
+    Value zero = t.splat(vector, 0.0);
+    Value sum = t.loop(t.index(0), end, 1, {zero}, foldSum)[0];
+    // A row of micro-tiles reads a few keys past its own columns.
+    t.loop(end, range.count, 1, [&](Value key) { t.store(zero, scoreAt(key, column)); });
+    t.store(most, t.at(maxima, column));
+    t.store(sum, t.at(totals, column));
+  }
+
+  void emitNextSoftmax(Value column) {
+    Value keys = t.index(t.edge), old = t.load(vector, t.at(maxima, column));
+    auto foldMax = [&](Value key, ArrayRef<Value> most) {
+      return SmallVector<Value>{t.larger(most[0], t.load(vector, scoreAt(key, column)))};
+    };
+    Value most = t.loop(t.index(0), keys, 1, {old}, foldMax)[0];
+    Value factor = e.exp(arith::SubFOp::create(t.b, old, most));
+    Value total = arith::MulFOp::create(t.b, t.load(vector, t.at(totals, column)), factor);
+    auto foldSum = [&](Value key, ArrayRef<Value> sum) {
+      Value score = t.load(vector, scoreAt(key, column));
+      Value p = e.exp(arith::SubFOp::create(t.b, score, most));
+      t.store(p, scoreAt(key, column));
+      return SmallVector<Value>{arith::AddFOp::create(t.b, sum[0], p)};
+    };
+    total = t.loop(t.index(0), keys, 1, {total}, foldSum)[0];
+    t.store(most, t.at(maxima, column));
+    t.store(total, t.at(totals, column));
+    t.store(factor, t.at(factors, column));
+  }
+
+  void emitResults() {
+    t.loop(t.index(0), range.count, 2 * t.lanes, [&](Value column) {
+      Value total = t.load(vector, t.at(totals, column));
+      Value most = t.load(vector, t.at(maxima, column));
+      Value log = math::LogOp::create(t.b, total);
+      t.store(arith::AddFOp::create(t.b, most, log), t.at(maxima, column));
+      Value one = t.splat(vector, 1.0);
+      t.store(arith::DivFOp::create(t.b, one, total), t.at(factors, column));
+    });
+    HeadRows lse = e.lseRows(kLse);
+    t.loop(t.index(0), range.count, 1, [&](Value row) {
+      t.store(t.load(t.b.getF32Type(), t.at(maxima, row)),
+              t.rowOf(lse, t.add(range.first, row)));
+    });
+    e.writeRows(sums, e.queryRows(kOut), range, [&](Value row, VectorType type) {
+      return t.splat(type, t.at(factors, row));
+    });
+  }
+
+  AttentionEmitter &e;
+  TileEmitter &t;
+  VectorType vector;
+  Value packed;                 ///< scaled queries, [head_dim, query]
+  Value scores;                 ///< then their exponentials, [key, query]
+  Value sums;                   ///< [query, head_dim]
+  Value maxima, totals, factors; ///< of each query; what to multiply older sums by
+  TileRange range;
+};
+
+} // namespace
+
+FailureOr<AttentionKernel> buildAttentionForward(ModuleOp module, StringRef name,
+                                                 const AttentionSizes &sizes,
+                                                 const Profile &profile) {
+  auto emit = [](AttentionEmitter &emitter, Value unit) { ForwardUnit(emitter).emit(unit); };
+  if (failed(buildAttentionFunction(module, name, sizes, profile, kOperands, emit)))
+    return failure();
+  int64_t heads = sizes.batch * sizes.kvHeads * sizes.group;
+  return AttentionKernel{name.str(), heads * attentionTiles(sizes, profile), 1,
+                         2 * sizes.productFlops()};
+}
+
+} // namespace cleave::cpu

@@ -1,0 +1,200 @@
+//===- EmitBinary.cpp - Link kernels, image and runtime --------------------===//
+//
+// Two objects are made: the kernels, and one that holds the image's text, the
+// table of kernels and `main`. The system's C++ compiler driver links them with
+// the runtime's static libraries, since only it knows where the system's own
+// libraries are.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cleave/Support/Diagnostics.h"
+#include "cleave/Target/Image/Image.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "runtime/Base/Files.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Program.h"
+
+using namespace mlir;
+namespace cleave {
+
+/// The runtime's libraries, users before what they use.
+static const char *const kLibraries[] = {
+    "CleaveRtMain",     "CleaveRtTrain", "CleaveRtExec",      "CleaveRtDeviceCPU",
+    "CleaveRtCommLocal", "CleaveRtData", "CleaveRtCheckpoint", "CleaveRtSchema",
+    "CleaveRtBase"};
+
+static LLVM::GlobalOp text(OpBuilder &b, Location loc, StringRef name, StringRef value) {
+  std::string terminated = value.str();
+  terminated.push_back('\0');
+  auto type = LLVM::LLVMArrayType::get(b.getI8Type(), terminated.size());
+  return LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, name,
+                                b.getStringAttr(terminated));
+}
+
+static Value address(OpBuilder &b, Location loc, StringRef symbol) {
+  return LLVM::AddressOfOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()), symbol);
+}
+
+/// `cleave_kernels`: an array of (name, function) pairs.
+static void addTable(OpBuilder &b, Location loc, ArrayRef<std::string> symbols) {
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  auto entry = LLVM::LLVMStructType::getLiteral(b.getContext(), {pointer, pointer});
+  auto type = LLVM::LLVMArrayType::get(entry, std::max<size_t>(symbols.size(), 1));
+  SmallVector<std::string> names;
+  for (auto [i, symbol] : llvm::enumerate(symbols)) {
+    names.push_back("cleave_kernel_name_" + std::to_string(i));
+    text(b, loc, names.back(), symbol);
+    auto kernel = LLVM::LLVMFunctionType::get(
+        LLVM::LLVMVoidType::get(b.getContext()), {pointer, b.getI64Type(), b.getI64Type()});
+    LLVM::LLVMFuncOp::create(b, loc, symbol, kernel);
+  }
+  auto table = LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal,
+                                      "cleave_kernels", Attribute());
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&table.getInitializerRegion().emplaceBlock());
+  Value value = LLVM::ZeroOp::create(b, loc, type);
+  for (auto [i, symbol] : llvm::enumerate(symbols)) {
+    Value name = address(b, loc, names[i]), function = address(b, loc, symbol);
+    value = LLVM::InsertValueOp::create(b, loc, value, name, {int64_t(i), 0});
+    value = LLVM::InsertValueOp::create(b, loc, value, function, {int64_t(i), 1});
+  }
+  LLVM::ReturnOp::create(b, loc, value);
+}
+
+/// `main`, which hands everything to the runtime.
+static void addMain(OpBuilder &b, Location loc, int64_t imageBytes, int64_t kernels) {
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  Type i32 = b.getI32Type(), i64 = b.getI64Type();
+  auto run = LLVM::LLVMFuncOp::create(
+      b, loc, "cleaveTrainMain",
+      LLVM::LLVMFunctionType::get(i32, {i32, pointer, pointer, i64, pointer, i64}));
+  auto main =
+      LLVM::LLVMFuncOp::create(b, loc, "main", LLVM::LLVMFunctionType::get(i32, {i32, pointer}));
+  OpBuilder::InsertionGuard guard(b);
+  Block *body = main.addEntryBlock(b);
+  b.setInsertionPointToStart(body);
+  auto constant = [&](int64_t n) -> Value {
+    return LLVM::ConstantOp::create(b, loc, i64, b.getI64IntegerAttr(n));
+  };
+  Value code = LLVM::CallOp::create(b, loc, run,
+                                    ValueRange{body->getArgument(0), body->getArgument(1),
+                                               address(b, loc, "cleave_image"), constant(imageBytes),
+                                               address(b, loc, "cleave_kernels"), constant(kernels)})
+                   .getResult();
+  LLVM::ReturnOp::create(b, loc, code);
+}
+
+static OwningOpRef<ModuleOp> mainModule(MLIRContext *context, const rt::Program &program) {
+  context->loadDialect<LLVM::LLVMDialect>();
+  OpBuilder b(context);
+  Location loc = b.getUnknownLoc();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+  b.setInsertionPointToStart(module->getBody());
+  llvm::SmallSetVector<StringRef, 32> used;
+  for (const auto &entry : program.entries)
+    for (const rt::Command &command : entry)
+      if (auto *kernel = std::get_if<rt::KernelCommand>(&command.what))
+        used.insert(kernel->symbol);
+  SmallVector<std::string> symbols(used.begin(), used.end());
+  std::string image = rt::toImageText(program);
+  text(b, loc, "cleave_image", image);
+  addTable(b, loc, symbols);
+  addMain(b, loc, static_cast<int64_t>(image.size()), static_cast<int64_t>(symbols.size()));
+  return module;
+}
+
+namespace {
+/// A folder for intermediate files that goes when its owner does.
+class ScratchFolder {
+public:
+  static rt::StatusOr<ScratchFolder> make() {
+    SmallString<128> path;
+    if (std::error_code error = llvm::sys::fs::createUniqueDirectory("cleave", path))
+      return rt::runError("file.write", "cannot make a temporary folder: " + error.message());
+    return ScratchFolder(path.str().str());
+  }
+  ScratchFolder(ScratchFolder &&other) : path(std::exchange(other.path, "")) {}
+  ~ScratchFolder() {
+    if (!path.empty())
+      llvm::sys::fs::remove_directories(path);
+  }
+  std::string file(const char *name) const { return path + "/" + name; }
+
+private:
+  explicit ScratchFolder(std::string path) : path(std::move(path)) {}
+  std::string path;
+};
+} // namespace
+
+static rt::Status writeObject(ModuleOp module, const cpu::Profile &profile,
+                              const std::string &path) {
+  std::unique_ptr<llvm::MemoryBuffer> object;
+  rt::Status compiled = withDiagnostics(*module.getContext(), [&]() -> LogicalResult {
+    auto made = cpu::compileObject(module, profile);
+    if (failed(made))
+      return failure();
+    object = std::move(*made);
+    return success();
+  });
+  if (!compiled.ok())
+    return compiled;
+  return rt::writeFileAtomically(path, std::string(object->getBuffer()));
+}
+
+static rt::StatusOr<std::string> findDriver() {
+  for (const char *name : {"c++", "g++", "clang++", "clang++-22"})
+    if (auto path = llvm::sys::findProgramByName(name))
+      return *path;
+  return rt::missingError("emit.linker_missing", "no C++ compiler driver to link with was found")
+      .withRule("linking a training binary needs c++, g++ or clang++ on PATH")
+      .suggest("apt-get install g++");
+}
+
+static rt::Status link(const LinkSettings &settings, const ScratchFolder &folder,
+                       const std::string &output) {
+  auto driver = findDriver();
+  if (!driver.ok())
+    return driver.status();
+  std::vector<std::string> words = {*driver, "-o", output, folder.file("main.o"),
+                                    folder.file("kernels.o")};
+  for (const char *name : kLibraries) {
+    std::string path = settings.libraries + "/lib" + name + ".a";
+    if (!llvm::sys::fs::exists(path))
+      return rt::missingError("emit.runtime_missing", "a library of the runtime is missing")
+          .withGiven(path)
+          .withRule("the runtime's libraries lie in the folder lib beside the folder of cleave")
+          .suggest("scripts/build");
+    words.push_back(path);
+  }
+  for (const char *system : {"-ldnnl", "-lfmt", "-lpthread", "-lm"})
+    words.push_back(system);
+  SmallVector<StringRef> refs(words.begin(), words.end());
+  std::string log = folder.file("link.log");
+  std::optional<StringRef> redirects[] = {std::nullopt, StringRef(log), StringRef(log)};
+  std::string message;
+  int code = llvm::sys::ExecuteAndWait(*driver, refs, std::nullopt, redirects, 0, 0, &message);
+  if (code == 0)
+    return rt::Status::success();
+  auto text = llvm::MemoryBuffer::getFile(log);
+  return rt::missingError("emit.link_failed", "linking the training binary failed")
+      .withGiven(text ? (*text)->getBuffer().str() : message)
+      .withRule("libdnnl-dev and libfmt-dev are installed")
+      .suggest("scripts/setup");
+}
+
+rt::Status emitBinary(const CompiledImage &image, const cpu::Profile &profile,
+                      const LinkSettings &settings, const std::string &output) {
+  auto folder = ScratchFolder::make();
+  if (!folder.ok())
+    return folder.status();
+  OwningOpRef<ModuleOp> kernels = image.kernels.get().clone();
+  if (rt::Status s = writeObject(*kernels, profile, folder->file("kernels.o")); !s.ok())
+    return s;
+  auto main = mainModule(kernels->getContext(), image.program);
+  if (rt::Status s = writeObject(*main, profile, folder->file("main.o")); !s.ok())
+    return s;
+  return link(settings, *folder, output);
+}
+
+} // namespace cleave

@@ -1,0 +1,123 @@
+//===- Units.cpp - What runs as one step of a program ----------------------===//
+
+#include "lib/Target/Image/Units.h"
+#include "cleave/Transforms/Fusion/Fusion.h"
+#include "dialects/Dist/Dist.h"
+#include "llvm/ADT/SetVector.h"
+#include <queue>
+
+using namespace mlir;
+namespace cleave::image {
+
+namespace {
+/// Orders units by what they need of each other.
+class Ordering {
+public:
+  Ordering(func::FuncOp entry, std::vector<Unit> units) : units(std::move(units)) {
+    for (auto [i, unit] : llvm::enumerate(this->units))
+      for (Operation *op : unit.ops)
+        unitOf[op] = i;
+    int64_t n = 0;
+    for (Operation &op : entry.getBody().front())
+      place[&op] = n++;
+    after.resize(this->units.size());
+    waits.resize(this->units.size());
+  }
+
+  FailureOr<std::vector<Unit>> run() {
+    for (size_t i = 0; i < units.size(); ++i)
+      for (Operation *op : units[i].ops)
+        for (Value v : op->getOperands())
+          if (Operation *producer = v.getDefiningOp())
+            addEdge(unitOf[producer], i);
+    orderState();
+    return sorted();
+  }
+
+private:
+  void addEdge(size_t before, size_t behind) {
+    if (before != behind && after[before].insert(behind))
+      ++waits[behind];
+  }
+
+  /// Accesses to one slot keep their order, and whoever reads a loaded value
+  /// does so before the slot changes.
+  void orderState() {
+    std::map<std::pair<std::string, std::string>, SmallVector<Operation *>> accesses;
+    SmallVector<Operation *> inOrder;
+    for (auto &[op, i] : unitOf)
+      if (isa<StateOpInterface>(op))
+        inOrder.push_back(op);
+    llvm::sort(inOrder, [&](Operation *a, Operation *b) { return place[a] < place[b]; });
+    for (Operation *op : inOrder) {
+      auto state = cast<StateOpInterface>(op);
+      auto &earlier = accesses[{state.getStateSymbol().str(), state.getStateSlot().str()}];
+      for (Operation *before : earlier) {
+        addEdge(unitOf[before], unitOf[op]);
+        if (state.getStateAccess() != StateAccess::Read)
+          for (Operation *reader : before->getUsers())
+            if (auto it = unitOf.find(reader); it != unitOf.end())
+              addEdge(it->second, unitOf[op]);
+      }
+      earlier.push_back(op);
+    }
+  }
+
+  FailureOr<std::vector<Unit>> sorted() {
+    using Item = std::pair<int64_t, size_t>; // where the unit's last operator stood
+    std::priority_queue<Item, std::vector<Item>, std::greater<>> ready;
+    auto push = [&](size_t i) { ready.push({place[units[i].ops.back()], i}); };
+    for (size_t i = 0; i < units.size(); ++i)
+      if (waits[i] == 0)
+        push(i);
+    std::vector<Unit> out;
+    while (!ready.empty()) {
+      size_t i = ready.top().second;
+      ready.pop();
+      for (size_t next : after[i])
+        if (--waits[next] == 0)
+          push(next);
+      out.push_back(std::move(units[i]));
+    }
+    if (out.size() == units.size())
+      return out;
+    for (size_t i = 0; i < units.size(); ++i)
+      if (waits[i] != 0)
+        return units[i].ops.front()->emitOpError("is part of a cycle of fusion groups");
+    return failure();
+  }
+
+  std::vector<Unit> units;
+  llvm::MapVector<Operation *, size_t> unitOf;
+  llvm::DenseMap<Operation *, int64_t> place;
+  std::vector<llvm::SmallSetVector<size_t, 4>> after;
+  std::vector<int64_t> waits;
+};
+} // namespace
+
+static Unit singleUnit(Operation *op) {
+  Unit unit;
+  unit.ops.push_back(op);
+  llvm::append_range(unit.inputs, op->getOperands());
+  llvm::append_range(unit.outputs, op->getResults());
+  if (isa<dist::AllReduceOp>(op))
+    unit.inPlace.push_back({op->getResult(0), op->getOperand(0)});
+  return unit;
+}
+
+FailureOr<std::vector<Unit>> makeUnits(func::FuncOp entry, ModuleOp kernels) {
+  decideFusion(entry);
+  auto groups = outlineKernels(entry, kernels);
+  if (failed(groups))
+    return failure();
+  std::vector<Unit> units;
+  llvm::DenseSet<Operation *> grouped;
+  for (KernelGroup &group : *groups)
+    units.push_back(kernelUnit(group, grouped));
+  for (Operation &op : entry.getBody().front().without_terminator())
+    if (!grouped.contains(&op))
+      units.push_back(singleUnit(&op));
+  return Ordering(entry, std::move(units)).run();
+}
+
+} // namespace cleave::image

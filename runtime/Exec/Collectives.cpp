@@ -1,0 +1,187 @@
+// Collective commands over communicators of contiguous f32 blocks.
+#include "runtime/Exec/Collectives.h"
+
+#include "runtime/Comm/Communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace cleave::rt {
+namespace {
+
+/// Whatever the elements are, blocks travel as words of 4 bytes.
+std::span<float> words(std::byte *at, int64_t bytes) {
+  return {reinterpret_cast<float *>(at), static_cast<size_t>(bytes / 4)};
+}
+std::span<const float> words(const std::byte *at, int64_t bytes) {
+  return {reinterpret_cast<const float *>(at), static_cast<size_t>(bytes / 4)};
+}
+
+ReduceKind kindOf(ReductionKind kind) {
+  return kind == ReductionKind::Max ? ReduceKind::Max : ReduceKind::Sum;
+}
+
+Error unsupported(const Command &command, const char *rule) {
+  return userError("runtime.type_unsupported",
+                   fmt::format("{}{}{} is beyond what the communicators here can do",
+                               nameOf(command), command.label.empty() ? "" : " of ", command.label))
+      .withRule(rule);
+}
+
+/// Bytes of staging a command needs.
+struct Staging {
+  int64_t send = 0;
+  int64_t receive = 0;
+};
+
+/// What a command needs, or why it can't be run.
+struct StagingOf {
+  const Program &program;
+  const Command &command;
+
+  int64_t members(int32_t group) const { return program.mesh.sizeOf(program.groups[group]); }
+
+  template <typename T> StatusOr<Staging> operator()(const T &) const { return Staging{}; }
+
+  StatusOr<Staging> operator()(const AllReduceCommand &reduce) const {
+    if (members(reduce.group) > 1 && reduce.type != DataType::F32)
+      return unsupported(command, "reductions between ranks are of f32");
+    return Staging{};
+  }
+  StatusOr<Staging> operator()(const AllGatherCommand &gather) const {
+    const CutLayout layout(gather.cut, members(gather.group), elementBytes(gather.type));
+    if (layout.members > 1 && layout.blockBytes() % 4 != 0)
+      return unsupported(command, "blocks are multiples of 4 bytes");
+    return Staging{0, layout.members > 1 && !layout.isContiguous() ? layout.stagedBytes() : 0};
+  }
+  StatusOr<Staging> operator()(const ReduceScatterCommand &scatter) const {
+    const CutLayout layout(scatter.cut, members(scatter.group), elementBytes(scatter.type));
+    if (layout.members > 1 && scatter.type != DataType::F32)
+      return unsupported(command, "reductions between ranks are of f32");
+    return Staging{layout.members > 1 && !layout.isContiguous() ? layout.stagedBytes() : 0, 0};
+  }
+  StatusOr<Staging> operator()(const AllToAllCommand &exchange) const {
+    const ExchangeLayout layout(exchange, members(exchange.group));
+    if (layout.members > 1 && layout.messageBytes() % 4 != 0)
+      return unsupported(command, "messages are multiples of 4 bytes");
+    // A group of one only copies; see run.
+    return layout.members > 1 ? Staging{layout.stagedBytes(), layout.stagedBytes()} : Staging{};
+  }
+};
+
+} // namespace
+
+StatusOr<std::unique_ptr<CollectiveRunner>>
+CollectiveRunner::create(const Program &program, int64_t rank, const RankMemory &memory,
+                         ThreadPool &pool, std::vector<Communicator *> groups) {
+  std::unique_ptr<CollectiveRunner> runner(
+      new CollectiveRunner(program, rank, memory, pool, std::move(groups)));
+  Staging most;
+  for (const std::vector<Command> &commands : program.entries)
+    for (const Command &command : commands) {
+      CLEAVE_RT_ASSIGN_OR_RETURN(const Staging need,
+                                 std::visit(StagingOf{program, command}, command.what));
+      most.send = std::max(most.send, need.send);
+      most.receive = std::max(most.receive, need.receive);
+    }
+  CLEAVE_RT_ASSIGN_OR_RETURN(runner->sendStage,
+                             ZeroedMemory::allocate(most.send, "staging of collectives"));
+  CLEAVE_RT_ASSIGN_OR_RETURN(runner->receiveStage,
+                             ZeroedMemory::allocate(most.receive, "staging of collectives"));
+  return runner;
+}
+
+int64_t CollectiveRunner::membersOf(int32_t group) const {
+  return program.mesh.sizeOf(program.groups[group]);
+}
+
+int64_t CollectiveRunner::indexIn(int32_t group) const {
+  return program.mesh.indexOf(rank, program.groups[group]);
+}
+
+Status CollectiveRunner::run(const Command &command) {
+  if (const auto *reduce = std::get_if<AllReduceCommand>(&command.what))
+    return runAllReduce(*reduce);
+  if (const auto *gather = std::get_if<AllGatherCommand>(&command.what))
+    return runAllGather(*gather);
+  if (const auto *scatter = std::get_if<ReduceScatterCommand>(&command.what))
+    return runReduceScatter(*scatter);
+  if (const auto *slice = std::get_if<SliceCommand>(&command.what))
+    return runSlice(*slice);
+  if (const auto *exchange = std::get_if<AllToAllCommand>(&command.what))
+    return runAllToAll(*exchange);
+  return internalError(fmt::format("{} is no collective", nameOf(command)));
+}
+
+Status CollectiveRunner::runAllReduce(const AllReduceCommand &command) {
+  const std::byte *source = memory.address(command.source);
+  std::byte *target = memory.address(command.target);
+  if (source != target)
+    std::memcpy(target, source, static_cast<size_t>(command.source.bytes));
+  if (membersOf(command.group) == 1)
+    return {};
+  return groups[command.group]->allReduce(words(target, command.target.bytes),
+                                          kindOf(command.kind));
+}
+
+Status CollectiveRunner::runAllGather(const AllGatherCommand &command) {
+  const CutLayout layout(command.cut, membersOf(command.group), elementBytes(command.type));
+  const std::byte *source = memory.address(command.source);
+  std::byte *target = memory.address(command.target);
+  if (layout.members == 1) {
+    copyBlock(layout, 0, source, target);
+    return {};
+  }
+  Communicator &group = *groups[command.group];
+  if (layout.isContiguous())
+    return group.allGather(words(source, layout.blockBytes()), words(target, layout.stagedBytes()));
+  std::byte *staged = receiveStage.data();
+  CLEAVE_RT_RETURN_IF_ERROR(
+      group.allGather(words(source, layout.blockBytes()), words(staged, layout.stagedBytes())));
+  return unpackGathered(pool, layout, staged, target);
+}
+
+Status CollectiveRunner::runReduceScatter(const ReduceScatterCommand &command) {
+  const CutLayout layout(command.cut, membersOf(command.group), elementBytes(command.type));
+  const std::byte *source = memory.address(command.source);
+  std::byte *target = memory.address(command.target);
+  if (layout.members == 1) {
+    copyBlock(layout, 0, source, target);
+    return {};
+  }
+  const std::byte *send = source;
+  if (!layout.isContiguous()) {
+    CLEAVE_RT_RETURN_IF_ERROR(packBlocks(pool, layout, source, sendStage.data()));
+    send = sendStage.data();
+  }
+  // Padding is packed as zeros on every rank and so stays zero for both
+  // reductions.
+  return groups[command.group]->reduceScatter(
+      words(send, layout.stagedBytes()), words(target, layout.blockBytes()), kindOf(command.kind));
+}
+
+Status CollectiveRunner::runSlice(const SliceCommand &command) {
+  const CutLayout layout(command.cut, membersOf(command.group), elementBytes(command.type));
+  copyBlock(layout, indexIn(command.group), memory.address(command.source),
+            memory.address(command.target));
+  return {};
+}
+
+Status CollectiveRunner::runAllToAll(const AllToAllCommand &command) {
+  const ExchangeLayout layout(command, membersOf(command.group));
+  const std::byte *source = memory.address(command.source);
+  std::byte *target = memory.address(command.target);
+  if (layout.members == 1) {
+    std::memcpy(target, source, static_cast<size_t>(command.source.bytes));
+    return {};
+  }
+  CLEAVE_RT_RETURN_IF_ERROR(packMessages(pool, layout, source, sendStage.data()));
+  CLEAVE_RT_RETURN_IF_ERROR(
+      groups[command.group]->allToAll(words(sendStage.data(), layout.stagedBytes()),
+                                      words(receiveStage.data(), layout.stagedBytes())));
+  return unpackMessages(pool, layout, receiveStage.data(), target);
+}
+
+} // namespace cleave::rt

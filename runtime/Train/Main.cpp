@@ -1,0 +1,271 @@
+// From flags to a running world and back to an exit code.
+#include "runtime/Train/Main.h"
+
+#include "runtime/Base/Machine.h"
+#include "runtime/Comm/Local/LocalWorld.h"
+#include "runtime/Train/Report.h"
+#include "runtime/Train/Resume.h"
+#include "runtime/Train/StopSignals.h"
+#include "runtime/Train/World.h"
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace cleave::rt {
+namespace {
+
+void note(const std::string &text) { fmt::print(stderr, "note: {}\n", text); }
+
+int report(const Error &error, bool json) {
+  const std::string text =
+      json ? renderJson(error) : renderText(error, ::isatty(STDERR_FILENO) != 0);
+  std::fputs(text.c_str(), stderr);
+  if (!text.ends_with('\n'))
+    std::fputc('\n', stderr);
+  return static_cast<int>(error.exitCode);
+}
+
+/// A run being set up; what `RunSetup` refers to lives here.
+class Run {
+public:
+  Run(const TrainFlags &flags, KernelTable kernels, const TrainHooks &hooks)
+      : flags(flags), kernels(kernels), hooks(hooks), start(std::chrono::steady_clock::now()) {}
+
+  /// Everything that can be refused before memory is allocated.
+  Status prepare(std::string_view image, Program fromImage);
+  StatusOr<ExitCode> execute();
+
+private:
+  Status openLog();
+  Status openData();
+  Status openCheckpoint();
+  Status openWeights();
+  Status createSchedule();
+  StatusOr<std::unique_ptr<LocalWorld>> createWorld() const;
+  uint64_t steps() const { return *flags.steps; }
+
+  const TrainFlags &flags;
+  const KernelTable kernels;
+  const TrainHooks &hooks;
+  const std::chrono::steady_clock::time_point start;
+  MachineInfo machine;
+  Program program;
+  Recipe recipe;
+  std::optional<TokenDataset> data, evalData;
+  std::optional<Schedule> schedule;
+  RunState state;
+  uint64_t firstStep = 0;
+  SharedRun shared;
+};
+
+Status Run::prepare(std::string_view image, Program fromImage) {
+  program = std::move(fromImage);
+  machine = probeMachine();
+  CLEAVE_RT_RETURN_IF_ERROR(checkHost(program));
+  CLEAVE_RT_RETURN_IF_ERROR(
+      checkWorld(program, flags, [](const char *name) { return std::getenv(name); }));
+  if (flags.device != "cpu")
+    return missingError(
+               "device.unavailable",
+               fmt::format("this binary was compiled for the cpu, not for \"{}\"", flags.device))
+        .suggest("--device cpu");
+  CLEAVE_RT_ASSIGN_OR_RETURN(recipe, parseRecipe(program.recipe, "the program's recipe"));
+  recipe.globalBatch = static_cast<uint64_t>(program.batch.globalBatch);
+  recipe.microBatch = static_cast<uint64_t>(program.batch.microBatch);
+  recipe.sequenceLength = static_cast<uint64_t>(program.batch.sequence);
+  state.seed = recipe.seed;
+  state.planHash = fmt::format("{:08x}", crc32c(std::as_bytes(std::span(image))));
+  state.program = fmt::format("cleave {}", program.modelName);
+  if (!flags.exportFolder.empty())
+    CLEAVE_RT_RETURN_IF_ERROR(createFolders(flags.exportFolder));
+  CLEAVE_RT_RETURN_IF_ERROR(openData());
+  CLEAVE_RT_RETURN_IF_ERROR(openCheckpoint());
+  CLEAVE_RT_RETURN_IF_ERROR(openWeights());
+  CLEAVE_RT_RETURN_IF_ERROR(createSchedule());
+  CLEAVE_RT_RETURN_IF_ERROR(openLog());
+  shared.memories.resize(static_cast<size_t>(program.mesh.world()));
+  return {};
+}
+
+Status Run::openLog() {
+  shared.progress.emplace(STDERR_FILENO, ::isatty(STDERR_FILENO) != 0, steps());
+  shared.summary.emplace(steps());
+  if (flags.log.empty())
+    return {};
+  CLEAVE_RT_ASSIGN_OR_RETURN(shared.log, firstStep > 0 ? MetricsLog::resume(flags.log, firstStep)
+                                                       : MetricsLog::create(flags.log));
+  return {};
+}
+
+Status Run::openData() {
+  DatasetOptions options;
+  options.sequenceLength = static_cast<uint64_t>(program.batch.sequence);
+  options.vocabulary = static_cast<uint64_t>(program.batch.vocabulary);
+  options.rawBits = flags.tokenBits;
+  options.order = recipe.order == DataOrder::Shuffle ? OrderKind::Shuffle : OrderKind::Sequential;
+  options.seed = recipe.seed;
+  if (!flags.data.empty()) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(data, TokenDataset::open(flags.data, options));
+    state.dataDigest = fmt::format("{:08x}", data->digest());
+  }
+  if (flags.evalData.empty())
+    return {};
+  if (program.entry(EntryKind::Evaluate).empty())
+    return userError("runtime.no_evaluation", "the program was compiled without an evaluation")
+        .suggest("leave out --eval-data");
+  options.order = OrderKind::Sequential;
+  CLEAVE_RT_ASSIGN_OR_RETURN(evalData, TokenDataset::open(flags.evalData, options));
+  return {};
+}
+
+Status Run::openCheckpoint() {
+  if (flags.checkpoint.empty())
+    return {};
+  CLEAVE_RT_ASSIGN_OR_RETURN(CheckpointSearch found, findNewestCheckpoint(flags.checkpoint));
+  for (const SkippedCheckpoint &skipped : found.skipped)
+    note(fmt::format("passed over {}: {}", skipped.path, skipped.reason.message));
+  if (!flags.resume) {
+    if (found.newest)
+      return userError("checkpoint.exists",
+                       fmt::format("{} holds a checkpoint of another run", flags.checkpoint))
+          .withGiven(found.newest->folder())
+          .withRule("a run that does not go on from a checkpoint needs a folder of its own")
+          .suggest("--resume")
+          .suggest("--checkpoint with another folder");
+    return {};
+  }
+  if (!found.newest) {
+    note(
+        fmt::format("no complete checkpoint in {}; starting from the beginning", flags.checkpoint));
+    return {};
+  }
+  const RunState &saved = found.newest->state();
+  ResumeRequest request;
+  request.recipe = recipe;
+  request.steps = steps();
+  request.dataDigest = data ? state.dataDigest : saved.dataDigest;
+  request.allowScheduleChange = flags.allowScheduleChange;
+  request.allowDataChange = flags.allowDataChange;
+  CLEAVE_RT_ASSIGN_OR_RETURN(recipe, checkResume(saved, request));
+  if (saved.step > steps())
+    return userError(
+               "resume.past_end",
+               fmt::format("the checkpoint is at step {}, beyond --steps {}", saved.step, steps()))
+        .withRule("--steps counts all steps of the run, those before the resume included")
+        .suggest(fmt::format("--steps {}", saved.step));
+  firstStep = saved.step;
+  note(fmt::format("resuming after step {} from {}", firstStep, found.newest->folder()));
+  shared.checkpoint = std::move(found.newest);
+  return {};
+}
+
+Status Run::openWeights() {
+  if (flags.init.empty())
+    return {};
+  if (shared.checkpoint) {
+    note("--init is not used: the checkpoint has the weights");
+    return {};
+  }
+  CLEAVE_RT_ASSIGN_OR_RETURN(shared.weights, InitialWeights::open(flags.init, program));
+  const std::vector<std::string> &unused = shared.weights->unused();
+  if (!unused.empty())
+    note(fmt::format("{} tensor{} of {} not used, such as \"{}\"", unused.size(),
+                     unused.size() == 1 ? "" : "s", flags.init, unused.front()));
+  return {};
+}
+
+Status Run::createSchedule() {
+  const uint64_t length = std::max<uint64_t>(steps(), 1);
+  CLEAVE_RT_ASSIGN_OR_RETURN(schedule, Schedule::create(recipe.learningRate, length));
+  CLEAVE_RT_ASSIGN_OR_RETURN(state.recipe, recipeForCheckpoint(recipe, length));
+  return {};
+}
+
+StatusOr<std::unique_ptr<LocalWorld>> Run::createWorld() const {
+  const auto ranks = static_cast<int>(program.mesh.world());
+  std::vector<std::vector<int>> groups;
+  for (const AxisList &axes : program.groups)
+    for (int rank = 0; rank < ranks; ++rank)
+      if (program.mesh.indexOf(rank, axes) == 0) {
+        const std::vector<int64_t> members = program.mesh.groupOf(rank, axes);
+        groups.emplace_back(members.begin(), members.end());
+      }
+  LocalWorldOptions options;
+  options.threadsPerRank = threadsPerRank(program, flags, machine.usableCores);
+  return LocalWorld::create(ranks, groups, options);
+}
+
+StatusOr<ExitCode> Run::execute() {
+  // Before any thread is started, so that all of them leave the signals alone.
+  CLEAVE_RT_ASSIGN_OR_RETURN(StopSignals signals, StopSignals::create());
+  CLEAVE_RT_ASSIGN_OR_RETURN(const auto world, createWorld());
+  const RunSetup setup{.program = program,
+                       .kernels = kernels,
+                       .flags = flags,
+                       .recipe = recipe,
+                       .schedule = *schedule,
+                       .threads = threadsPerRank(program, flags, machine.usableCores),
+                       .data = data ? &*data : nullptr,
+                       .evalData = evalData ? &*evalData : nullptr,
+                       .firstStep = firstStep,
+                       .steps = steps(),
+                       .state = state,
+                       .stopRequested = [&signals] { return signals.requested(); },
+                       .hooks = hooks,
+                       .start = start};
+  CLEAVE_RT_RETURN_IF_ERROR(shared.log.writeHeader(
+      program.plan, describeHost(machine, program.mesh.world(), setup.threads)));
+  const Status status = world->run([&](World &self) { return trainRank(setup, shared, self); });
+  shared.progress->finish();
+  // A signal after the last step is taken here, or it would end the process as
+  // soon as it is let through again.
+  (void)signals.requested();
+  CLEAVE_RT_RETURN_IF_ERROR(status);
+  completeSummary(setup, shared.result, peakResidentBytes(), *shared.summary);
+  std::fputs(shared.summary->text().c_str(), stdout);
+  std::fflush(stdout);
+  if (shared.result.stepsDone >= steps())
+    return ExitCode::Done;
+  note(fmt::format("stopped by a signal after step {} of {}{}", shared.result.stepsDone, steps(),
+                   flags.checkpoint.empty() ? "; nothing was saved, there is no --checkpoint"
+                                            : "; saved, go on with --resume"));
+  return ExitCode::Interrupted;
+}
+
+} // namespace
+
+int trainMain(int argc, const char *const *argv, std::string_view image, KernelTable kernels,
+              const TrainHooks &hooks) {
+  const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  // Asked for before the flags are known to be right.
+  const bool json = std::ranges::find(arguments, "--json") != arguments.end();
+  StatusOr<TrainFlags> flags = parseTrainFlags(arguments);
+  if (!flags.ok())
+    return report(flags.error(), json);
+  if (flags->help) {
+    fmt::print("usage: {} --data FILE --steps N [flags]\n{}", argc > 0 ? argv[0] : "train",
+               trainFlagsHelp());
+    return 0;
+  }
+  StatusOr<Program> program = programFromImage(image);
+  if (!program.ok())
+    return report(program.error(), json);
+  if (flags->info) {
+    std::fputs(describeProgram(*program).c_str(), stdout);
+    return 0;
+  }
+  Run run(*flags, kernels, hooks);
+  if (const Status status = run.prepare(image, std::move(*program)); !status.ok())
+    return report(status.error(), json);
+  StatusOr<ExitCode> code = run.execute();
+  if (!code.ok())
+    return report(code.error(), json);
+  return static_cast<int>(*code);
+}
+
+} // namespace cleave::rt

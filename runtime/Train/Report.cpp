@@ -1,0 +1,111 @@
+// Plain text for people.
+#include "runtime/Train/Report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace cleave::rt {
+namespace {
+
+std::string mebibytes(double bytes) { return fmt::format("{:.1f} MiB", bytes / 1048576.0); }
+
+std::string meshText(const Mesh &mesh) {
+  std::vector<std::string> axes;
+  for (const MeshAxis &axis : mesh.axes)
+    axes.push_back(fmt::format("{}={}", axis.name, axis.size));
+  return axes.empty() ? "one rank" : fmt::format("{}", fmt::join(axes, " × "));
+}
+
+int64_t parameterCount(const Program &program) {
+  int64_t count = 0;
+  for (const StateEntry &entry : program.state)
+    count += elementCount(entry.shape);
+  return count;
+}
+
+} // namespace
+
+std::string describeProgram(const Program &program) {
+  const BatchLayout &batch = program.batch;
+  std::string text;
+  auto line = [&text](const char *name, const std::string &value) {
+    text += fmt::format("{:<14} {}\n", name, value);
+  };
+  line("model", program.modelName);
+  line("parameters",
+       fmt::format("{} in {} tensors", parameterCount(program), program.state.size()));
+  line("ranks", fmt::format("{} ({})", program.mesh.world(), meshText(program.mesh)));
+  line("batch",
+       fmt::format("{} sequences of {} tokens: {} micro-batches of {} on each data rank",
+                   batch.globalBatch, batch.sequence, batch.microBatches, batch.microBatch));
+  line("vocabulary", fmt::format("{}", batch.vocabulary));
+  line("instructions", program.profile);
+  int64_t total = 0;
+  for (const Segment &segment : program.segments) {
+    line("segment",
+         fmt::format("{:<12} {}", segment.name, mebibytes(static_cast<double>(segment.bytes))));
+    total += segment.bytes;
+  }
+  line("memory",
+       fmt::format("{} in segments, predicted {} a rank", mebibytes(static_cast<double>(total)),
+                   program.prediction.bytesPerRank
+                       ? mebibytes(static_cast<double>(*program.prediction.bytesPerRank))
+                       : "unknown"));
+  for (size_t i = 0; i < entryCount; ++i) {
+    double flops = 0;
+    for (const Command &command : program.entries[i])
+      flops += command.flops;
+    line("entry", fmt::format("{:<12} {} commands, {:.3g} operations",
+                              nameOf(static_cast<EntryKind>(i)), program.entries[i].size(), flops));
+  }
+  line("recipe", toString(program.recipe));
+  return text;
+}
+
+JsonValue describeHost(const MachineInfo &machine, int64_t ranks, unsigned threads) {
+  JsonValue host = JsonValue::object();
+  host.set("name", JsonValue(machine.hostName));
+  host.set("processor", JsonValue(machine.processor));
+  host.set("cores", JsonValue(static_cast<int64_t>(machine.usableCores)));
+  host.set("memory_bytes", JsonValue(static_cast<int64_t>(machine.memoryBytes)));
+  host.set("ranks", JsonValue(ranks));
+  host.set("threads_per_rank", JsonValue(static_cast<int64_t>(threads)));
+  return host;
+}
+
+void completeSummary(const RunSetup &setup, const RunResult &result, uint64_t peakBytes,
+                     RunSummary &summary) {
+  const Program &program = setup.program;
+  const int64_t ranks = program.mesh.world();
+  const auto all = static_cast<double>(ranks);
+  std::optional<uint64_t> predicted;
+  if (program.prediction.bytesPerRank)
+    predicted = static_cast<uint64_t>(*program.prediction.bytesPerRank * ranks);
+  summary.setMemory(predicted, peakBytes);
+  summary.remark(fmt::format(
+      "allocated: {} in segments, {} for staging and scratch",
+      mebibytes(static_cast<double>(result.memory.segments) * all),
+      mebibytes(static_cast<double>(result.memory.staging + result.memory.matmulScratch) * all)));
+  summary.remark(fmt::format("ranks: {}, threads of each: {}", ranks, setup.threads));
+  if (result.evaluation)
+    summary.remark(fmt::format("evaluation at step {}: loss {:.6f} over {} tokens",
+                               result.evaluation->step, result.evaluation->loss,
+                               result.evaluation->tokens));
+  if (setup.data)
+    summary.remark(fmt::format("data: {} sequences, {} tokens unused", setup.data->sequences(),
+                               setup.data->unusedTokens()));
+  if (result.profile.empty())
+    return;
+  summary.remark(fmt::format("{:<40} {:>8} {:>10} {:>10} {:>10}", "rank 0 by command", "calls",
+                             "seconds", "GFLOP/s", "GB/s"));
+  for (const ProfileLine &line : result.profile) {
+    const double seconds = std::max(line.seconds, 1e-12);
+    summary.remark(fmt::format("{:<40} {:>8} {:>10.4f} {:>10.2f} {:>10.2f}", line.name, line.calls,
+                               line.seconds, line.flops / seconds * 1e-9,
+                               line.bytes / seconds * 1e-9));
+  }
+}
+
+} // namespace cleave::rt

@@ -1,0 +1,250 @@
+// One rank's loop over steps.
+#include "runtime/Train/Trainer.h"
+
+#include "runtime/Train/Export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace cleave::rt {
+namespace {
+
+class RankTrainer {
+public:
+  RankTrainer(const RunSetup &setup, SharedRun &shared, World &world)
+      : setup(setup), program(setup.program), shared(shared), world(world), pool(setup.threads) {}
+
+  Status run();
+
+private:
+  Status prepare();
+  Status loadParameters();
+  Status trainStep(uint64_t step);
+  Status reportStep(uint64_t step, double seconds);
+  Status evaluate(uint64_t step);
+  Status save(uint64_t step);
+  Status finish(uint64_t step);
+  StatusOr<bool> shouldStop();
+  void setScalar(const std::optional<Region> &region, double value);
+  float scalar(const Region &region) const { return *executor->memory().floats(region); }
+  double secondsSinceStart() const;
+  bool isFirst() const { return world.rank() == 0; }
+  uint64_t tokensPerStep() const {
+    return static_cast<uint64_t>(program.batch.globalBatch * program.batch.sequence);
+  }
+
+  const RunSetup &setup;
+  const Program &program;
+  SharedRun &shared;
+  World &world;
+  ThreadPool pool;
+  Communicator *everyone = nullptr;
+  std::unique_ptr<Executor> executor;
+  std::optional<BatchReader> reader, evalReader;
+  /// Step of the newest checkpoint of this run, the one resumed from included.
+  std::optional<uint64_t> savedStep;
+};
+
+std::vector<int> asInts(const std::vector<int64_t> &ranks) {
+  return std::vector<int>(ranks.begin(), ranks.end());
+}
+
+double RankTrainer::secondsSinceStart() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - setup.start).count();
+}
+
+Status RankTrainer::prepare() {
+  std::vector<int> all(static_cast<size_t>(world.size()));
+  for (int rank = 0; rank < world.size(); ++rank)
+    all[rank] = rank;
+  CLEAVE_RT_ASSIGN_OR_RETURN(everyone, world.group(all));
+  std::vector<Communicator *> groups;
+  for (const AxisList &axes : program.groups) {
+    const std::vector<int> members = asInts(program.mesh.groupOf(world.rank(), axes));
+    Communicator *group = nullptr;
+    if (members.size() > 1) {
+      CLEAVE_RT_ASSIGN_OR_RETURN(group, world.group(members));
+    }
+    groups.push_back(group);
+  }
+  CLEAVE_RT_ASSIGN_OR_RETURN(executor,
+                             Executor::create(program, world.rank(), setup.kernels, pool,
+                                              std::move(groups), {.profile = setup.flags.profile}));
+  shared.memories[world.rank()] = &executor->memory();
+  if (setup.data)
+    reader.emplace(program, world.rank(), *setup.data, executor->memory());
+  if (setup.evalData)
+    evalReader.emplace(program, world.rank(), *setup.evalData, executor->memory());
+  return loadParameters();
+}
+
+Status RankTrainer::loadParameters() {
+  if (shared.checkpoint) {
+    savedStep = setup.firstStep;
+    CLEAVE_RT_RETURN_IF_ERROR(
+        loadCheckpoint(program, world.rank(), *shared.checkpoint, executor->memory()));
+  } else if (shared.weights) {
+    CLEAVE_RT_RETURN_IF_ERROR(
+        shared.weights->load(program, world.rank(), executor->memory(), pool));
+  } else {
+    CLEAVE_RT_RETURN_IF_ERROR(
+        generateWeights(program, world.rank(), setup.recipe.seed, executor->memory(), pool));
+  }
+  CLEAVE_RT_RETURN_IF_ERROR(everyone->barrier());
+  if (isFirst()) {
+    shared.checkpoint.reset();
+    shared.weights.reset();
+  }
+  return everyone->barrier();
+}
+
+void RankTrainer::setScalar(const std::optional<Region> &region, double value) {
+  if (region)
+    *executor->memory().floats(*region) = static_cast<float>(value);
+}
+
+Status RankTrainer::trainStep(uint64_t step) {
+  const Exchange &exchange = program.exchange;
+  const auto power = static_cast<double>(step);
+  setScalar(exchange.learningRate, setup.schedule.rateAt(step));
+  setScalar(exchange.correction1, 1 - std::pow(setup.recipe.optimizer.beta1, power));
+  setScalar(exchange.correction2, 1 - std::pow(setup.recipe.optimizer.beta2, power));
+  CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::Begin));
+  const uint64_t first = (step - 1) * static_cast<uint64_t>(program.batch.globalBatch);
+  const int64_t microBatches = program.batch.microBatches;
+  for (int64_t index = 0; index < microBatches; ++index) {
+    CLEAVE_RT_RETURN_IF_ERROR(reader->fillTraining(first, index));
+    CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::Count));
+  }
+  CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::Prepare));
+  for (int64_t index = 0; index < microBatches; ++index) {
+    if (microBatches > 1)
+      CLEAVE_RT_RETURN_IF_ERROR(reader->fillTraining(first, index));
+    CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::MicroBatch));
+  }
+  return executor->run(EntryKind::Update);
+}
+
+Status RankTrainer::reportStep(uint64_t step, double seconds) {
+  const Exchange &exchange = program.exchange;
+  const double loss = scalar(exchange.loss);
+  if (isFirst()) {
+    StepMetrics metrics;
+    metrics.step = step;
+    metrics.loss = loss;
+    if (exchange.objective)
+      metrics.objective = scalar(*exchange.objective);
+    if (exchange.gradientNorm)
+      metrics.gradNorm = scalar(*exchange.gradientNorm);
+    metrics.learningRate = setup.schedule.rateAt(step);
+    metrics.tokens = step * tokensPerStep();
+    metrics.tokensPerSecond = static_cast<double>(tokensPerStep()) / seconds;
+    metrics.seconds = secondsSinceStart();
+    CLEAVE_RT_RETURN_IF_ERROR(shared.log.write(metrics));
+    shared.progress->update(metrics);
+    shared.summary->add(metrics);
+  }
+  // The loss is the same on all ranks, so all of them stop here together.
+  if (!std::isfinite(loss))
+    return runError("train.loss_not_finite", fmt::format("the loss of step {} is {}", step, loss))
+        .withRule("a run whose loss is not finite can't recover")
+        .suggest("a smaller learning rate, or a longer warm-up")
+        .suggest("--resume from an earlier checkpoint");
+  return {};
+}
+
+Status RankTrainer::evaluate(uint64_t step) {
+  const BatchLayout &batch = program.batch;
+  const uint64_t count = std::min(setup.flags.evalSequences.value_or(setup.evalData->sequences()),
+                                  setup.evalData->sequences());
+  const auto together =
+      static_cast<uint64_t>(program.mesh.sizeOf(batch.dataAxes) * batch.microBatch);
+  double sum = 0;
+  uint64_t tokens = 0;
+  for (uint64_t done = 0; done < count; done += together) {
+    CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::Begin));
+    CLEAVE_RT_RETURN_IF_ERROR(
+        evalReader->fillEvaluation(static_cast<int64_t>(done / together), count));
+    CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::Count));
+    CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::Prepare));
+    CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::Evaluate));
+    const uint64_t valid = std::min(together, count - done) * static_cast<uint64_t>(batch.sequence);
+    sum += static_cast<double>(scalar(program.exchange.loss)) * static_cast<double>(valid);
+    tokens += valid;
+  }
+  if (!isFirst())
+    return {};
+  shared.result.evaluation = EvalMetrics{step, sum / static_cast<double>(tokens), tokens};
+  return shared.log.write(*shared.result.evaluation);
+}
+
+Status RankTrainer::save(uint64_t step) {
+  SaveTarget target;
+  target.folder = setup.flags.checkpoint;
+  target.step = step;
+  target.rank = static_cast<uint32_t>(world.rank());
+  target.ranks = static_cast<uint32_t>(world.size());
+  target.hook = setup.hooks.save;
+  RunState state = setup.state;
+  state.step = step;
+  state.samples = step * static_cast<uint64_t>(program.batch.globalBatch);
+  savedStep = step;
+  return saveCheckpoint(program, target, std::move(state), executor->memory(), *everyone);
+}
+
+StatusOr<bool> RankTrainer::shouldStop() {
+  float stop = isFirst() && setup.stopRequested() ? 1 : 0;
+  CLEAVE_RT_RETURN_IF_ERROR(everyone->broadcast({&stop, 1}, 0));
+  return stop > 0;
+}
+
+Status RankTrainer::finish(uint64_t step) {
+  if (setup.evalData && step == setup.steps)
+    CLEAVE_RT_RETURN_IF_ERROR(evaluate(step));
+  if (!setup.flags.checkpoint.empty() && savedStep != step && step > 0)
+    CLEAVE_RT_RETURN_IF_ERROR(save(step));
+  CLEAVE_RT_RETURN_IF_ERROR(everyone->barrier());
+  if (isFirst()) {
+    shared.result.stepsDone = step;
+    shared.result.memory = executor->memoryUse();
+    if (setup.flags.profile)
+      shared.result.profile = summarise(program, executor->profile());
+    if (!setup.flags.exportFolder.empty())
+      CLEAVE_RT_RETURN_IF_ERROR(
+          exportModel(program, shared.memories, setup.flags.exportFolder, setup.flags.exportType));
+  }
+  // Nobody frees its memory while it is being exported.
+  return everyone->barrier();
+}
+
+Status RankTrainer::run() {
+  CLEAVE_RT_RETURN_IF_ERROR(prepare());
+  auto due = [](const std::optional<uint64_t> &every, uint64_t step) {
+    return every && step % *every == 0;
+  };
+  uint64_t step = setup.firstStep;
+  bool stop = false;
+  while (step < setup.steps && !stop) {
+    const double before = secondsSinceStart();
+    CLEAVE_RT_RETURN_IF_ERROR(trainStep(++step));
+    CLEAVE_RT_RETURN_IF_ERROR(reportStep(step, secondsSinceStart() - before));
+    if (isFirst() && setup.hooks.step)
+      setup.hooks.step(step);
+    if (setup.evalData && step < setup.steps && due(setup.flags.evalEvery, step))
+      CLEAVE_RT_RETURN_IF_ERROR(evaluate(step));
+    if (due(setup.flags.saveEvery, step))
+      CLEAVE_RT_RETURN_IF_ERROR(save(step));
+    CLEAVE_RT_ASSIGN_OR_RETURN(stop, shouldStop());
+  }
+  return finish(step);
+}
+
+} // namespace
+
+Status trainRank(const RunSetup &setup, SharedRun &shared, World &world) {
+  return RankTrainer(setup, shared, world).run();
+}
+
+} // namespace cleave::rt

@@ -1,0 +1,83 @@
+// The training loop of one rank. All ranks run the same loop in step: what a
+// rank does depends only on the setup, its number and what it hears from the
+// others in collectives, so every decision (stop, save, evaluate) is taken by
+// all of them alike.
+//
+// Ranks are threads of this process; `SharedRun` is what they share. Everything
+// else of a rank is its own.
+#pragma once
+
+#include "runtime/Comm/Communicator.h"
+#include "runtime/Data/TokenDataset.h"
+#include "runtime/Exec/Executor.h"
+#include "runtime/Train/Batches.h"
+#include "runtime/Train/Flags.h"
+#include "runtime/Train/Metrics.h"
+#include "runtime/Train/Saving.h"
+#include "runtime/Train/Schedule.h"
+#include "runtime/Train/Weights.h"
+
+#include <chrono>
+#include <functional>
+#include <optional>
+
+namespace cleave::rt {
+
+/// Moments of a run, for tests that kill the process there.
+struct TrainHooks {
+  SaveHook save;
+  /// After each step, on rank 0.
+  std::function<void(uint64_t step)> step;
+};
+
+/// What stays as it is during a run.
+struct RunSetup {
+  const Program &program;
+  KernelTable kernels;
+  const TrainFlags &flags;
+  Recipe recipe;
+  Schedule schedule;
+  unsigned threads = 1;
+  /// Null with zero steps.
+  const TokenDataset *data = nullptr;
+  const TokenDataset *evalData = nullptr;
+  /// Steps done before this run, and of the whole run.
+  uint64_t firstStep = 0;
+  uint64_t steps = 0;
+  /// All of a checkpoint's state but step and samples.
+  RunState state;
+  /// Asked after each step, on rank 0.
+  std::function<bool()> stopRequested;
+  TrainHooks hooks;
+  std::chrono::steady_clock::time_point start;
+};
+
+/// What the run came to, as rank 0 saw it.
+struct RunResult {
+  uint64_t stepsDone = 0;
+  std::optional<EvalMetrics> evaluation;
+  /// Of one rank.
+  MemoryUse memory;
+  std::vector<ProfileLine> profile;
+};
+
+/// What the ranks of this process share. Between two barriers only rank 0
+/// writes it, but for `memories`, of which each rank writes its own.
+struct SharedRun {
+  /// Where parameters come from; freed once every rank has its blocks, since
+  /// mapped files count as resident memory.
+  std::optional<InitialWeights> weights;
+  std::optional<Checkpoint> checkpoint;
+  std::vector<const RankMemory *> memories;
+  MetricsLog log;
+  std::optional<ProgressLine> progress;
+  std::optional<RunSummary> summary;
+  RunResult result;
+};
+
+/// Runs one rank from its first step to the end of the run (steps, saves,
+/// evaluations, export). Kinds: those of its parts, and
+/// `train.loss_not_finite`, which names the step.
+Status trainRank(const RunSetup &setup, SharedRun &shared, World &world);
+
+} // namespace cleave::rt

@@ -1,0 +1,135 @@
+// Flags a user may get wrong, and requests the program can't follow: refused by
+// kind and exit code before anything runs.
+#include "TrainRun.h"
+
+#include "runtime/Train/World.h"
+
+#include <gtest/gtest.h>
+
+using namespace cleave::rt;
+
+namespace {
+
+std::string kindOf(std::vector<std::string> arguments) {
+  auto flags = parseTrainFlags(arguments);
+  return flags.ok() ? "accepted" : flags.error().kind;
+}
+
+TEST(Flags, AreRead) {
+  const std::vector<std::string> arguments = {
+      "--data",    "a.bin,b.bin", "--data=c.bin",   "--steps=10", "--resume", "--checkpoint", "d",
+      "--threads", "2",           "--export-dtype", "bf16"};
+  auto flags = parseTrainFlags(arguments);
+  ASSERT_TRUE(flags.ok()) << flags.error().message;
+  EXPECT_EQ(flags->data, (std::vector<std::string>{"a.bin", "b.bin", "c.bin"}));
+  EXPECT_EQ(flags->steps, 10u);
+  EXPECT_TRUE(flags->resume);
+  EXPECT_EQ(flags->threads, 2u);
+  EXPECT_EQ(flags->exportType, FloatType::BF16);
+}
+
+TEST(Flags, AreRefusedByKind) {
+  EXPECT_EQ(kindOf({"--data", "x", "--steps", "1", "--stpes", "2"}), "flags.unknown");
+  auto misspelt = parseTrainFlags(std::vector<std::string>{"--chekpoint", "d"});
+  ASSERT_FALSE(misspelt.ok());
+  EXPECT_EQ(misspelt.error().suggestions, std::vector<std::string>{"--checkpoint"});
+  EXPECT_EQ(kindOf({"--data"}), "flags.missing_value");
+  EXPECT_EQ(kindOf({"--data", "--steps", "3"}), "flags.missing_value");
+  EXPECT_EQ(kindOf({"--steps", "ten"}), "flags.bad_value");
+  EXPECT_EQ(kindOf({"--steps", "-1"}), "flags.bad_value");
+  EXPECT_EQ(kindOf({"--threads", "0"}), "flags.bad_value");
+  EXPECT_EQ(kindOf({"--token-bits", "12"}), "flags.bad_value");
+  EXPECT_EQ(kindOf({"--data", "a,,b"}), "flags.bad_value");
+  EXPECT_EQ(kindOf({"--resume=yes"}), "flags.bad_value");
+  EXPECT_EQ(kindOf({"tokens.bin"}), "flags.unexpected");
+  EXPECT_EQ(kindOf({"--data", "x"}), "flags.missing");
+  EXPECT_EQ(kindOf({"--steps", "5"}), "flags.missing");
+  EXPECT_EQ(kindOf({"--data", "x", "--steps", "5", "--save-every", "2"}), "flags.missing");
+  EXPECT_EQ(kindOf({"--data", "x", "--steps", "5", "--resume"}), "flags.missing");
+  EXPECT_EQ(kindOf({"--info"}), "accepted");
+}
+
+std::string worldKind(const std::map<std::string, std::string> &variables,
+                      std::optional<int64_t> ranks = {}) {
+  TrainFlags flags;
+  flags.ranks = ranks;
+  auto look = [&](const char *name) -> const char * {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+  const Status status = checkWorld(tiny::program(2, 1, 1), flags, look);
+  return status.ok() ? "accepted" : status.error().kind;
+}
+
+TEST(World, IsTheCompiledOne) {
+  EXPECT_EQ(worldKind({}), "accepted");
+  EXPECT_EQ(worldKind({}, 2), "accepted");
+  EXPECT_EQ(worldKind({}, 3), "runtime.world_mismatch");
+  EXPECT_EQ(worldKind({{"OMPI_COMM_WORLD_SIZE", "4"}}), "runtime.world_mismatch");
+  EXPECT_EQ(worldKind({{"OMPI_COMM_WORLD_SIZE", "2"}}), "runtime.transport_missing");
+  EXPECT_EQ(worldKind({{"OMPI_COMM_WORLD_SIZE", "1"}}), "accepted");
+  EXPECT_EQ(worldKind({{"WORLD_SIZE", "8"}}), "accepted"); // without RANK not torchrun's
+  EXPECT_EQ(worldKind({{"WORLD_SIZE", "8"}, {"RANK", "0"}}), "runtime.world_mismatch");
+  EXPECT_EQ(worldKind({{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_STEP_ID", "0"}}),
+            "runtime.transport_missing");
+}
+
+TEST(World, SharesTheCores) {
+  TrainFlags flags;
+  EXPECT_EQ(threadsPerRank(tiny::program(2, 1, 1), flags, 8), 4u);
+  EXPECT_EQ(threadsPerRank(tiny::program(4, 1, 1), flags, 2), 1u);
+  flags.threads = 5;
+  EXPECT_EQ(threadsPerRank(tiny::program(2, 1, 1), flags, 8), 5u);
+}
+
+/// Exit code and first line on standard error.
+std::pair<int, std::string> outcome(const TrainRun &run, const Program &program,
+                                    std::vector<std::string> flags) {
+  testing::internal::CaptureStderr();
+  const int code = run(program, std::move(flags));
+  return {code, testing::internal::GetCapturedStderr()};
+}
+
+void expectRefused(const TrainRun &run, const Program &program, std::vector<std::string> flags,
+                   int code, const std::string &kind) {
+  const auto [got, text] = outcome(run, program, std::move(flags));
+  EXPECT_EQ(got, code) << text;
+  EXPECT_NE(text.find("error[" + kind + "]"), std::string::npos) << text;
+}
+
+TEST(TrainMain, RefusesRequestsItCannotFollow) {
+  TrainRun run;
+  const Program program = tiny::program(2, 1, 1);
+  expectRefused(run, program, {"--steps", "2", "--ranks", "4"}, 2, "runtime.world_mismatch");
+  expectRefused(run, program, {"--steps", "2", "--device", "cuda"}, 3, "device.unavailable");
+  expectRefused(run, program, {"--steps", "2", "--data", run.file("none.bin")}, 2,
+                "file.read_failed");
+  expectRefused(run, program, {"--steps", "2", "--token-bits", "8", "--bogus"}, 2, "flags.unknown");
+  expectRefused(run, program, {"--steps", "2", "--log", run.file("no/such/log")}, 4,
+                "log.write_failed");
+  Program broken = program;
+  broken.entry(EntryKind::Count)[0] = {KernelCommand{"absent", {}, 1, 1}, "", 0, 0};
+  expectRefused(run, broken, {"--steps", "2"}, 2, "image.missing_kernel");
+  broken = program;
+  broken.entry(EntryKind::Evaluate).clear();
+  expectRefused(run, broken, {"--steps", "2", "--eval-data", run.file("tokens.bin")}, 2,
+                "runtime.no_evaluation");
+
+  ASSERT_EQ(run(program, {"--steps", "4", "--checkpoint", run.file("save")}), 0);
+  expectRefused(run, program, {"--steps", "4", "--checkpoint", run.file("save")}, 2,
+                "checkpoint.exists");
+  expectRefused(run, program, {"--steps", "3", "--checkpoint", run.file("save"), "--resume"}, 2,
+                "resume.past_end");
+}
+
+TEST(TrainMain, ReportsErrorsAsJsonWhenAsked) {
+  TrainRun run;
+  const auto [code, text] =
+      outcome(run, tiny::program(2, 1, 1), {"--steps", "2", "--json", "--ranks", "1"});
+  EXPECT_EQ(code, 2);
+  auto json = parseJson(text);
+  ASSERT_TRUE(json.ok()) << text;
+  EXPECT_EQ(json->find("error")->find("kind")->string(), "runtime.world_mismatch");
+}
+
+} // namespace

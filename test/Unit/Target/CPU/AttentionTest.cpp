@@ -1,0 +1,257 @@
+//===- AttentionTest.cpp - generated attention against float64 loops ------===//
+
+#include "KernelHarness.h"
+#include "cleave/Target/CPU/AttentionKernel.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/raw_ostream.h"
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+
+using namespace cleave;
+using namespace cleave::test;
+using cpu::AttentionKernel;
+using cpu::AttentionSizes;
+
+namespace {
+
+using Doubles = std::vector<double>;
+using Builder = decltype(&cpu::buildAttentionForward);
+
+size_t querySize(const AttentionSizes &s) {
+  return s.batch * s.sequence * s.kvHeads * s.group * s.headDim;
+}
+size_t keySize(const AttentionSizes &s) { return s.batch * s.sequence * s.kvHeads * s.headDim; }
+
+/// Inputs, and what attention makes of them in float64.
+struct Reference {
+  AttentionSizes s;
+  Floats q, k, v, g;
+  Doubles out, lse, dq, dk, dv;
+
+  Reference(const AttentionSizes &sizes, float magnitude)
+      : s(sizes), q(normal(querySize(s), 1, magnitude)), k(normal(keySize(s), 2, magnitude)),
+        v(normal(keySize(s), 3)), g(normal(querySize(s), 4)), out(q.size()),
+        lse(q.size() / s.headDim), dq(q.size()), dk(k.size()), dv(k.size()) {
+    for (int64_t b = 0; b < s.batch; ++b)
+      for (int64_t h = 0; h < s.kvHeads; ++h)
+        for (int64_t i = 0; i < s.group * s.sequence; ++i)
+          computeRow(b, h, i / s.sequence, i % s.sequence);
+  }
+
+  void computeRow(int64_t b, int64_t h, int64_t group, int64_t i) {
+    const int64_t width = s.headDim;
+    const size_t row = ((b * s.sequence + i) * s.kvHeads + h) * s.group + group;
+    auto keyAt = [&](int64_t j) { return ((b * s.sequence + j) * s.kvHeads + h) * width; };
+    Doubles score(i + 1);
+    for (int64_t j = 0; j <= i; ++j) {
+      for (int64_t d = 0; d < width; ++d)
+        score[j] += double(q[row * width + d]) * k[keyAt(j) + d];
+      score[j] *= s.scale;
+    }
+    double most = *std::max_element(score.begin(), score.end()), sum = 0, delta = 0;
+    for (double each : score)
+      sum += std::exp(each - most);
+    lse[row] = most + std::log(sum);
+    for (int64_t j = 0; j <= i; ++j)
+      for (int64_t d = 0; d < width; ++d)
+        out[row * width + d] += std::exp(score[j] - lse[row]) * v[keyAt(j) + d];
+    for (int64_t d = 0; d < width; ++d)
+      delta += out[row * width + d] * g[row * width + d];
+    for (int64_t j = 0; j <= i; ++j) {
+      double p = std::exp(score[j] - lse[row]), product = 0;
+      for (int64_t d = 0; d < width; ++d)
+        product += double(g[row * width + d]) * v[keyAt(j) + d];
+      double ds = s.scale * p * (product - delta);
+      for (int64_t d = 0; d < width; ++d) {
+        dq[row * width + d] += ds * k[keyAt(j) + d];
+        dk[keyAt(j) + d] += ds * q[row * width + d];
+        dv[keyAt(j) + d] += p * g[row * width + d];
+      }
+    }
+  }
+};
+
+/// Compiles one kernel for `sizes` and runs it as the harness does.
+std::vector<Floats> runAttention(Builder build, const AttentionSizes &sizes,
+                                 const std::vector<Operand> &operands) {
+  mlir::DialectRegistry registry;
+  cpu::registerKernelDialects(registry);
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
+  auto kernel = build(*module, "attention", sizes, cpu::Profile::avx2());
+  if (mlir::failed(kernel)) {
+    ADD_FAILURE() << "the kernel was not built";
+    return std::vector<Floats>(operands.size());
+  }
+  std::string text;
+  llvm::raw_string_ostream(text) << *module;
+  CompiledKernel compiled(text, kernel->symbol);
+  return run(compiled, kernel->extent, operands);
+}
+
+Floats toFloats(const Doubles &values) { return Floats(values.begin(), values.end()); }
+
+/// Compares each row of `width` elements with a tolerance relative to the largest
+/// magnitude in it, but not below that of a typical row. Where all is zero (a lone
+/// key's score has no gradient) it is what two terms of size 1 leave of each other.
+void expectRows(const Floats &got, const Doubles &want, int64_t width, double relative,
+                const std::string &what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  double square = 0;
+  for (double value : want)
+    square += value * value;
+  const double typical = square == 0 ? 1 : std::sqrt(square / double(want.size()));
+  int shown = 0;
+  for (size_t row = 0; row < want.size() / width; ++row) {
+    double most = typical;
+    for (int64_t d = 0; d < width; ++d)
+      most = std::max(most, std::abs(want[row * width + d]));
+    for (size_t i = row * width; i < (row + 1) * width; ++i) {
+      if (!(std::abs(got[i] - want[i]) <= relative * most) && shown++ < 5)
+        ADD_FAILURE() << what << "[" << row << ", " << i - row * width << "] is " << got[i]
+                      << ", not " << want[i] << " (row's scale " << most << ")";
+    }
+  }
+}
+
+/// Runs all three kernels; each backward kernel gets the reference's out and lse, so
+/// that a wrong kernel is the one that fails.
+void expectAttention(const AttentionSizes &s, float magnitude, double tolerance) {
+  const Reference want(s, magnitude);
+  const Floats out = toFloats(want.out), lse = toFloats(want.lse);
+  auto forward = runAttention(cpu::buildAttentionForward, s,
+                              {in(want.q), in(want.k), in(want.v), test::out(out.size()),
+                               test::out(lse.size())});
+  expectRows(forward[0], want.out, s.headDim, tolerance, "out");
+  expectRows(forward[1], want.lse, 1, tolerance, "lse");
+  auto query = runAttention(cpu::buildAttentionBackwardQuery, s,
+                            {in(want.q), in(want.k), in(want.v), in(out), in(lse), in(want.g),
+                             test::out(out.size())});
+  expectRows(query[0], want.dq, s.headDim, tolerance, "dq");
+  auto keyValue = runAttention(cpu::buildAttentionBackwardKeyValue, s,
+                               {in(want.q), in(want.k), in(want.v), in(out), in(lse), in(want.g),
+                                test::out(want.k.size()), test::out(want.v.size())});
+  expectRows(keyValue[0], want.dk, s.headDim, tolerance, "dk");
+  expectRows(keyValue[1], want.dv, s.headDim, tolerance, "dv");
+}
+
+class Attention : public testing::TestWithParam<AttentionSizes> {};
+
+TEST_P(Attention, AgreesWithFloat64) {
+  AttentionSizes s = GetParam();
+  s.scale = 1 / std::sqrt(double(s.headDim));
+  expectAttention(s, 1, 1e-5);
+}
+
+// Every remainder of the tiles (48 rows, micro-tiles of 6 x 16), of the head
+// dimension, and every kind of head.
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, Attention,
+    testing::Values(AttentionSizes{1, 1, 1, 1, 16}, AttentionSizes{2, 3, 2, 1, 6},
+                    AttentionSizes{1, 17, 1, 3, 32}, AttentionSizes{2, 17, 3, 2, 1},
+                    AttentionSizes{1, 47, 2, 1, 7}, AttentionSizes{1, 48, 1, 2, 8},
+                    AttentionSizes{1, 49, 2, 2, 24}, AttentionSizes{3, 64, 2, 4, 16},
+                    AttentionSizes{1, 96, 1, 1, 128}, AttentionSizes{1, 97, 1, 2, 80},
+                    AttentionSizes{1, 255, 1, 2, 64}, AttentionSizes{1, 256, 2, 1, 33},
+                    AttentionSizes{1, 257, 1, 1, 64}, AttentionSizes{1, 1024, 1, 1, 64}),
+    [](const testing::TestParamInfo<AttentionSizes> &info) {
+      const AttentionSizes &s = info.param;
+      return "b" + std::to_string(s.batch) + "_s" + std::to_string(s.sequence) + "_h" +
+             std::to_string(s.kvHeads) + "_g" + std::to_string(s.group) + "_d" +
+             std::to_string(s.headDim);
+    });
+
+// Scores of both signs up to about 80 and more: exponentials of differences only.
+TEST(AttentionRange, LargeScoresStayExact) {
+  AttentionSizes s{1, 130, 1, 2, 64};
+  s.scale = 1;
+  const Reference want(s, 1.8f);
+  const double most = *std::max_element(want.lse.begin(), want.lse.end());
+  ASSERT_GT(most, 80);
+  // A score near 100 is known to 1e-5 at best, and so is its exponential.
+  expectAttention(s, 1.8f, 2e-4);
+}
+
+TEST(AttentionRange, AllScoresVeryNegative) {
+  AttentionSizes s{1, 60, 1, 1, 16};
+  Floats q(querySize(s), -5.0f), k(keySize(s), 1.0f), v = normal(keySize(s), 7);
+  auto got = runAttention(cpu::buildAttentionForward, s,
+                          {in(q), in(k), in(v), out(q.size()), out(60)});
+  // Equal scores: each row is the mean of the values so far.
+  Doubles want(q.size()), lse(60);
+  for (int64_t i = 0; i < 60; ++i) {
+    lse[i] = -80 + std::log(i + 1.0);
+    for (int64_t d = 0; d < 16; ++d)
+      for (int64_t j = 0; j <= i; ++j)
+        want[i * 16 + d] += v[j * 16 + d] / double(i + 1);
+  }
+  expectRows(got[0], want, 16, 1e-5, "out");
+  expectRows(got[1], lse, 1, 1e-6, "lse");
+}
+
+// What a query may not see must not reach it, not even as NaN * 0.
+TEST(AttentionRange, FutureIsNotRead) {
+  AttentionSizes s{1, 100, 1, 1, 16};
+  s.scale = 0.25;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Floats q = normal(querySize(s), 1), k = normal(keySize(s), 2), v = normal(keySize(s), 3);
+  auto clean = runAttention(cpu::buildAttentionForward, s,
+                            {in(q), in(k), in(v), out(q.size()), out(100)});
+  const size_t from = 70 * 16;
+  std::fill(k.begin() + from, k.end(), nan);
+  auto dirty = runAttention(cpu::buildAttentionForward, s,
+                            {in(q), in(k), in(v), out(q.size()), out(100)});
+  for (size_t i = 0; i < from; ++i)
+    ASSERT_EQ(clean[0][i], dirty[0][i]) << i;
+  EXPECT_TRUE(std::isnan(dirty[0].back())) << "a NaN that is seen must show";
+}
+
+std::string refusal(const AttentionSizes &sizes, cpu::Profile profile, bool twice = false) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  std::string text;
+  context.getDiagEngine().registerHandler([&](mlir::Diagnostic &diagnostic) {
+    text += diagnostic.str();
+    return mlir::success();
+  });
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
+  bool failed = mlir::failed(cpu::buildAttentionForward(*module, "a", sizes, profile));
+  if (twice)
+    failed = mlir::failed(cpu::buildAttentionForward(*module, "a", sizes, profile));
+  return failed ? text : "built";
+}
+
+TEST(AttentionErrors, NameTheKernelAndTheReason) {
+  cpu::Profile avx2 = cpu::Profile::avx2(), odd = avx2;
+  odd.lanes = 4;
+  EXPECT_EQ(refusal({1, 0, 1, 1, 16}, avx2), "attention kernel 'a' has a size below 1");
+  EXPECT_EQ(refusal({1, 8, 1, 1, 513}, avx2),
+            "attention kernel 'a' has heads of 513 elements; at most 512 are supported");
+  EXPECT_EQ(refusal({1, 8, 1, 1, 16, INFINITY}, avx2),
+            "attention kernel 'a' has a scale that is not finite");
+  EXPECT_EQ(refusal({1, 8, 1, 1, 16}, odd),
+            "attention kernel 'a' has no register blocking for vectors of 4 elements");
+  EXPECT_EQ(refusal({1, 8, 1, 1, 16}, avx2, true), "attention kernel 'a' is there already");
+}
+
+// Not run here, where the machine may lack it; compiled, so that code is generated.
+TEST(AttentionProfiles, Avx512Compiles) {
+  mlir::DialectRegistry registry;
+  cpu::registerKernelDialects(registry);
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
+  AttentionSizes s{1, 200, 2, 2, 72};
+  cpu::Profile profile = cpu::Profile::avx512();
+  auto forward = cpu::buildAttentionForward(*module, "f", s, profile);
+  auto query = cpu::buildAttentionBackwardQuery(*module, "q", s, profile);
+  auto keyValue = cpu::buildAttentionBackwardKeyValue(*module, "kv", s, profile);
+  ASSERT_TRUE(mlir::succeeded(forward) && mlir::succeeded(query) && mlir::succeeded(keyValue));
+  EXPECT_EQ(forward->extent, 4 * 3); // query heads x tiles of 96
+  EXPECT_EQ(keyValue->extent, 2 * 3);
+  EXPECT_TRUE(mlir::succeeded(cpu::compileObject(*module, profile)));
+}
+
+} // namespace
