@@ -26,11 +26,17 @@ static AttentionSizes attentionSizes(const LibraryKernel &request) {
           size("group"), size("head_dim"), request.size("scale", 1)};
 }
 
-/// "attention_forward_0": the generator and a number for the sizes.
-static std::string symbolFor(ModuleOp module, const LibraryKernel &request, bool &found) {
+/// The sizes as text, every digit: equal for equal kernels.
+static std::string sizesKey(const LibraryKernel &request) {
   std::string key;
   for (auto [name, value] : request.sizes)
-    key += llvm::formatv("{0}={1:r} ", name, value).str();
+    key += llvm::formatv("{0}={1:f17} ", name, value).str();
+  return key;
+}
+
+/// "attention_forward_0": the generator and a number for the sizes.
+static std::string symbolFor(ModuleOp module, const LibraryKernel &request, bool &found) {
+  std::string key = sizesKey(request);
   std::string stem = request.generator.str();
   std::replace(stem.begin(), stem.end(), '.', '_');
   for (int n = 0;; ++n) {
@@ -56,10 +62,8 @@ FailureOr<AttentionKernel> addLibraryKernel(ModuleOp module, const LibraryKernel
   auto kernel = generator(found ? *scratch : module, symbol, attentionSizes(request), profile);
   if (failed(kernel) || found)
     return kernel;
-  std::string key;
-  for (auto [name, value] : request.sizes)
-    key += llvm::formatv("{0}={1:r} ", name, value).str();
-  module.lookupSymbol(symbol)->setAttr("cleave.sizes", StringAttr::get(module.getContext(), key));
+  module.lookupSymbol(symbol)->setAttr(
+      "cleave.sizes", StringAttr::get(module.getContext(), sizesKey(request)));
   return kernel;
 }
 

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Compiles a golden model for several layouts, trains 20 steps and compares.
+
+    golden.py CLEAVE GOLDEN_DIR MODEL LAYOUT [LAYOUT ...]
+
+A layout is RANKS[:PINS], for example 4:dp=2,tp=2,sp=1. The tolerances are those
+that test/golden/README.md reasons: loss 1e-5 absolute, gradient norm 5e-5
+relative, final weights rms 2e-6 (entries of `null_gradient` left out).
+"""
+import array, json, math, os, struct, subprocess, sys, tempfile
+
+LOSS, NORM, WEIGHTS = 1e-5, 5e-5, 2e-6
+
+
+def read_safetensors(path):
+    data = open(path, "rb").read()
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        values = array.array("f")
+        values.frombytes(data[8 + size + begin:8 + size + end])
+        tensors[name] = (entry["shape"], values)
+    return tensors
+
+
+def weights_rms(got, want, null_gradient):
+    """Root mean square of the difference, over all entries that have a gradient."""
+    if set(got) != set(want):
+        raise SystemExit(f"exported tensors differ: {sorted(set(got) ^ set(want))}")
+    total, count = 0.0, 0
+    for name, (shape, values) in want.items():
+        if got[name][0] != shape:
+            raise SystemExit(f"{name}: exported shape {got[name][0]}, expected {shape}")
+        skip = set(null_gradient.get(name, []))
+        for i, (a, b) in enumerate(zip(got[name][1], values)):
+            if i not in skip:
+                total += (a - b) ** 2
+                count += 1
+    return math.sqrt(total / count)
+
+
+def run(command):
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        print(done.stdout)
+        raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}")
+
+
+def check(cleave, golden, model, layout, work):
+    folder = os.path.join(golden, model)
+    ranks, _, pins = layout.partition(":")
+    binary, log, out = (os.path.join(work, n) for n in ("train", "log.jsonl", "out"))
+    command = [cleave, "compile", os.path.join(folder, "config.json"), "--recipe",
+               os.path.join(golden, "recipe.json"), "--cluster", f"local:{ranks}", "-o", binary]
+    run(command + (["--pin", pins] if pins else []))
+    run([binary, "--data", os.path.join(folder, "tokens.bin"), "--steps", "20", "--init",
+         os.path.join(folder, "model.safetensors"), "--log", log, "--export", out])
+    expected = json.load(open(os.path.join(folder, "expected.json")))
+    rows = [r for r in map(json.loads, open(log)) if "loss" in r]
+    if len(rows) != 20:
+        raise SystemExit(f"{len(rows)} steps were logged, not 20")
+    loss = max(abs(r["loss"] - e["loss"]) for r, e in zip(rows, expected["steps"]))
+    norm = max(abs(r["grad_norm"] / e["grad_norm"] - 1) for r, e in zip(rows, expected["steps"]))
+    rms = weights_rms(read_safetensors(os.path.join(out, "model.safetensors")),
+                      read_safetensors(os.path.join(folder, "model_final.safetensors")),
+                      expected["null_gradient"])
+    # A NaN is never below a tolerance.
+    good = loss <= LOSS and norm <= NORM and rms <= WEIGHTS
+    print(f"{'ok  ' if good else 'FAIL'} {model:16} {layout:24} loss {loss:.1e}  norm {norm:.1e}  "
+          f"weights rms {rms:.1e}", flush=True)
+    return good
+
+
+def main():
+    cleave, golden, model, *layouts = sys.argv[1:]
+    bad = 0
+    for layout in layouts:
+        with tempfile.TemporaryDirectory() as work:
+            bad += not check(cleave, golden, model, layout, work)
+    sys.exit(1 if bad else 0)
+
+
+main()
