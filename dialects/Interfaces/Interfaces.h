@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "dialects/Interfaces/Fusion.h"
 #include "dialects/Interfaces/HostTensor.h"
 #include "dialects/Interfaces/ShardingRule.h"
 #include "mlir/IR/Builders.h"

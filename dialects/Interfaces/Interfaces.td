@@ -108,4 +108,53 @@ def StateInterface : OpInterface<"StateOpInterface"> {
   ];
 }
 
+def FusionInterface : OpInterface<"FusionOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    An operator that can be computed in a generated kernel. A kernel works on
+    *rows*: leading dimensions that all its results share, merged into one. Its
+    body is linalg, arith, math and tensor operations on static tensors whose
+    dimensions carry names; see Fusion.h for what is said of dimensions.
+
+    Results of one operator may have different rows (an input gradient has one
+    row for each token, the weight gradient one for each column): they go to
+    different kernels, and a body is built for the wanted results only.
+  }];
+  let methods = [
+    InterfaceMethod<"How the elements of result `result` hang together.",
+      "::cleave::FusionDims", "getFusionDims", (ins "unsigned":$result), "", [{
+        return {};
+      }]>,
+    InterfaceMethod<[{
+        Whether the body picks elements of `operand` by computed positions, so that
+        the operand must lie in memory as a whole before the kernel runs.
+      }],
+      "bool", "needsWholeOperand", (ins "unsigned":$operand), "", [{ return false; }]>,
+    InterfaceMethod<"The operand whose buffer may become that of `result`, or -1.",
+      "int", "getInPlaceOperand", (ins "unsigned":$result), "", [{ return -1; }]>,
+    InterfaceMethod<"What the body needs beside the operands.",
+      "::llvm::SmallVector<::cleave::BodyInput>", "getBodyInputs", (ins), "", [{ return {}; }]>,
+    InterfaceMethod<[{
+        Replaces a reduction that one row would have to do alone by one to partial
+        results and one over those. Returns the replacements of the results;
+        empty, and nothing built, if that makes no sense.
+      }],
+      "::llvm::SmallVector<::mlir::Value>", "buildStages", (ins "::mlir::OpBuilder &":$builder),
+      "", [{ return {}; }]>,
+    InterfaceMethod<[{
+        Builds the operator. `operands` are its operands, then the tensors of
+        `getBodyInputs`. `resultTypes` has a type for each wanted result, null for
+        the others; so have the returned values.
+
+        The names of dimensions are in the types of `operands` and `resultTypes`,
+        which may differ from those of the operator: neighbours that always occur
+        together are merged, and results may have a further dimension in front,
+        of size 1.
+      }],
+      "::llvm::SmallVector<::mlir::Value>", "buildBody",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands,
+           "::llvm::ArrayRef<::mlir::RankedTensorType>":$resultTypes)>,
+  ];
+}
+
 #endif

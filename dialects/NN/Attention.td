@@ -3,7 +3,7 @@
 #define CLEAVE_NN_ATTENTION
 include "dialects/NN/NNBase.td"
 
-def NN_RopeOp : NN_ComputeOp<"rope", [NN_Differentiable]> {
+def NN_RopeOp : NN_ComputeOp<"rope", [NN_Differentiable, NN_Fusable<["getFusionDims", "getBodyInputs"]>]> {
   let summary = "Rotary position embedding, half layout";
   let description = [{
     Rotates the pairs (i, i + D/2) of the last dimension (of size D) by the

@@ -21,14 +21,14 @@ def NN_ContractOp : NN_ComputeOp<"contract", [NN_Differentiable,
   let hasVerifier = 1;
 }
 
-def NN_SumOp : NN_ComputeOp<"sum", [NN_Differentiable]> {
+def NN_SumOp : NN_ComputeOp<"sum", [NN_Differentiable, NN_Fusable<["buildStages"]>]> {
   let summary = "Sum over the dimensions that the result lacks";
   let arguments = (ins NN_Tensor:$input);
   let results = (outs NN_Tensor:$result);
   let hasVerifier = 1;
 }
 
-def NN_UnstackOp : NN_ComputeOp<"unstack", [NN_Differentiable]> {
+def NN_UnstackOp : NN_ComputeOp<"unstack", [NN_Differentiable, NN_Fusable<[]>]> {
   let summary = "The slices of a tensor along one dimension";
   let description = [{
     Splits `input` along `dim`, which may be neither the name of a cut
@@ -39,14 +39,14 @@ def NN_UnstackOp : NN_ComputeOp<"unstack", [NN_Differentiable]> {
   let hasVerifier = 1;
 }
 
-def NN_StackOp : NN_ComputeOp<"stack", [NN_Differentiable]> {
+def NN_StackOp : NN_ComputeOp<"stack", [NN_Differentiable, NN_Fusable<[]>]> {
   let summary = "Tensors of one type, as slices along a new dimension";
   let arguments = (ins Variadic<NN_Tensor>:$parts, StrAttr:$dim);
   let results = (outs NN_Tensor:$result);
   let hasVerifier = 1;
 }
 
-def NN_FillOp : NN_ComputeOp<"fill"> {
+def NN_FillOp : NN_ComputeOp<"fill", [NN_Fusable<[]>]> {
   let summary = "A tensor of one value";
   let arguments = (ins F64Attr:$value);
   let results = (outs NN_Tensor:$result);

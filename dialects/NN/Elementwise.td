@@ -6,7 +6,7 @@ include "dialects/NN/NNBase.td"
 /// Elementwise over the result's dimensions; an operand that lacks some of them
 /// is broadcast along those.
 class NN_ElementwiseOp<string mnemonic, list<Trait> traits = []>
-  : NN_ComputeOp<mnemonic, traits> {
+  : NN_ComputeOp<mnemonic, !listconcat(traits, [NN_Fusable<[]>])> {
   let results = (outs NN_Tensor:$result);
   let hasVerifier = 1;
   code elementwiseDecls = [{

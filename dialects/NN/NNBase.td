@@ -72,6 +72,10 @@ class NN_PlacedOp<string mnemonic, list<Trait> traits = []>
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
+/// Operators that a generated kernel can compute; by name what is not the default.
+class NN_Fusable<list<string> methods = []>
+  : DeclareOpInterfaceMethods<FusionInterface, methods>;
+
 def NN_Differentiable : DeclareOpInterfaceMethods<DifferentiableInterface>;
 
 #endif

@@ -30,11 +30,25 @@ LogicalResult AdamWOp::verify() {
 
 ShardingRule SumSquaresOp::getShardingRule() { return ruleByNames(*this); }
 
+LogicalResult SumSquaresOp::verify() {
+  for (StringAttr n : dimNames(getType()))
+    if (findDim(getInput().getType(), n) < 0)
+      return emitOpError() << "has the dimension '" << n.getValue() << "', which its input lacks";
+  return verifySizesByName(*this);
+}
+
 LogicalResult SumSquaresOp::interpret(ArrayRef<const HostTensor *> in,
                                       MutableArrayRef<HostTensor> out) {
-  out[0].data[0] = 0;
-  for (double x : in[0]->data)
-    out[0].data[0] += x * x;
+  std::fill(out[0].data.begin(), out[0].data.end(), 0.0);
+  SmallVector<int64_t> strides(in[0]->shape.size(), 0), own = out[0].strides();
+  for (auto [d, n] : llvm::enumerate(dimNames(getInput())))
+    if (int r = findDim(getType(), n); r >= 0)
+      strides[d] = own[r];
+  size_t position = 0;
+  forEachIndex(in[0]->shape, [&](ArrayRef<int64_t> i) {
+    double x = in[0]->data[position++];
+    out[0].data[linearIndex(i, strides)] += x * x;
+  });
   return success();
 }
 
@@ -67,7 +81,7 @@ LogicalResult AdamWOp::interpret(ArrayRef<const HostTensor *> in, MutableArrayRe
     double g = in[1]->data[i] * scale;
     double m = b1 * in[2]->data[i] + (1 - b1) * g, v = b2 * in[3]->data[i] + (1 - b2) * g * g;
     out[0].data[i] =
-        in[0]->data[i] * (1 - rate * decay) - rate * (m * c1) / (std::sqrt(v * c2) + eps);
+        in[0]->data[i] * (1 - rate * decay) - rate * (m / c1) / (std::sqrt(v / c2) + eps);
     out[1].data[i] = m;
     out[2].data[i] = v;
   }

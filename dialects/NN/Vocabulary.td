@@ -3,7 +3,7 @@
 #define CLEAVE_NN_VOCABULARY
 include "dialects/NN/NNBase.td"
 
-def NN_EmbeddingOp : NN_PlacedOp<"embedding", [NN_Differentiable]> {
+def NN_EmbeddingOp : NN_PlacedOp<"embedding", [NN_Differentiable, NN_Fusable<["needsWholeOperand"]>]> {
   let summary = "Rows of a table by index";
   let description = [{
     Row `ids − offset` of `table` for each id; an id outside the table gives
@@ -14,14 +14,14 @@ def NN_EmbeddingOp : NN_PlacedOp<"embedding", [NN_Differentiable]> {
   let hasVerifier = 1;
 }
 
-def NN_EmbeddingGradOp : NN_PlacedOp<"embedding_grad"> {
+def NN_EmbeddingGradOp : NN_PlacedOp<"embedding_grad", [NN_Fusable<[]>]> {
   let summary = "Gradient of embedding with respect to the table: rows added up by index";
   let arguments = (ins NN_Tensor:$ids, NN_Tensor:$gradient, Optional<NN_Tensor>:$offset);
   let results = (outs NN_Tensor:$tableGradient);
   let hasVerifier = 1;
 }
 
-def NN_CrossEntropyOp : NN_PlacedOp<"cross_entropy", [NN_Differentiable]> {
+def NN_CrossEntropyOp : NN_PlacedOp<"cross_entropy", [NN_Differentiable, NN_Fusable<[]>]> {
   let summary = "Softmax cross entropy of each token over the last dimension of the logits";
   let description = [{
     `loss` = lse − logits[target], 0 where the target is negative (a token that
@@ -33,28 +33,28 @@ def NN_CrossEntropyOp : NN_PlacedOp<"cross_entropy", [NN_Differentiable]> {
   let hasVerifier = 1;
 }
 
-def NN_CrossEntropyPartialOp : NN_ComputeOp<"cross_entropy_partial"> {
+def NN_CrossEntropyPartialOp : NN_ComputeOp<"cross_entropy_partial", [NN_Fusable<[]>]> {
   let summary = "One rank's share of a cross entropy: max, sum of exp(x − max), target's logit";
   let arguments = (ins NN_Tensor:$logits, NN_Tensor:$targets, NN_Tensor:$offset);
   let results = (outs NN_Tensor:$max, NN_Tensor:$sum, NN_Tensor:$target);
   let hasVerifier = 1;
 }
 
-def NN_RescaleSumOp : NN_ComputeOp<"rescale_sum"> {
+def NN_RescaleSumOp : NN_ComputeOp<"rescale_sum", [NN_Fusable<[]>]> {
   let summary = "sum · exp(max − newMax): a sum of exponentials under another maximum";
   let arguments = (ins NN_Tensor:$sum, NN_Tensor:$max, NN_Tensor:$newMax);
   let results = (outs NN_Tensor:$result);
   let hasVerifier = 1;
 }
 
-def NN_CrossEntropyCombineOp : NN_ComputeOp<"cross_entropy_combine"> {
+def NN_CrossEntropyCombineOp : NN_ComputeOp<"cross_entropy_combine", [NN_Fusable<[]>]> {
   let summary = "Loss and log-sum-exp of each token from (max, sum, target logit)";
   let arguments = (ins NN_Tensor:$max, NN_Tensor:$sum, NN_Tensor:$target, NN_Tensor:$targets);
   let results = (outs NN_Tensor:$loss, NN_Tensor:$lse);
   let hasVerifier = 1;
 }
 
-def NN_CrossEntropyGradOp : NN_PlacedOp<"cross_entropy_grad"> {
+def NN_CrossEntropyGradOp : NN_PlacedOp<"cross_entropy_grad", [NN_Fusable<[]>]> {
   let summary = "Gradient of cross_entropy: (softmax − onehot(target)) · gradient";
   let arguments = (ins NN_Tensor:$logits, NN_Tensor:$targets, NN_Tensor:$lse,
                        NN_Tensor:$gradient, Optional<NN_Tensor>:$offset);
@@ -62,7 +62,7 @@ def NN_CrossEntropyGradOp : NN_PlacedOp<"cross_entropy_grad"> {
   let hasVerifier = 1;
 }
 
-def NN_CountValidOp : NN_ComputeOp<"count_valid"> {
+def NN_CountValidOp : NN_ComputeOp<"count_valid", [NN_Fusable<[]>]> {
   let summary = "The number of targets that are not negative, as a float scalar";
   let arguments = (ins NN_Tensor:$targets);
   let results = (outs NN_Tensor:$count);

@@ -293,7 +293,7 @@ TEST(Meaning, OptimizerFollowsThePaper) {
   for (int64_t i = 0; i < 5; ++i) {
     double g = in[1].data[i] * scalar(4);
     double m = 0.9 * in[2].data[i] + 0.1 * g, v = 0.95 * in[3].data[i] + 0.05 * g * g;
-    double mHat = m * scalar(6), vHat = v * scalar(7), p = in[0].data[i];
+    double mHat = m / scalar(6), vHat = v / scalar(7), p = in[0].data[i];
     p -= scalar(5) * 0.1 * p; // decoupled decay first, as torch.optim.AdamW
     p -= scalar(5) * mHat / (std::sqrt(vHat) + 1e-3);
     EXPECT_NEAR(got[0].data[i], p, kTolerance);
