@@ -57,7 +57,8 @@ def main():
     parser.add_argument("--tool", type=pathlib.Path, required=True)
     parser.add_argument("--path", default="")
     given = parser.parse_args()
-    root = given.guide.resolve().parents[2]
+    root = next(folder for folder in given.guide.resolve().parents
+                if (folder / "CMakePresets.json").exists())
     tools = given.tool.resolve().parent
     copy_tree(root, given.copy, tools.parent)
     path = [str(tools), given.path, os.environ["PATH"]]
