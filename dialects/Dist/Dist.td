@@ -125,7 +125,8 @@ def Dist_SliceOp : Dist_Exchange<"slice"> {
   let assemblyFormat = "$input `dim` $dim `on` $mesh $axes attr-dict `:` functional-type($input, $result)";
 }
 
-def Dist_MaskOp : Dist_Exchange<"mask", [SameOperandsAndResultType]> {
+def Dist_MaskOp : Dist_Exchange<"mask", [SameOperandsAndResultType,
+    DeclareOpInterfaceMethods<FusionInterface, ["getFusionDims", "getBodyInputs"]>]> {
   let summary = "Sets the padding of an uneven block to `value`; nothing is sent";
   let arguments = (ins AnyRankedTensor:$input, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes,
                        I64Attr:$dim, I64Attr:$size, F64Attr:$value);
@@ -133,7 +134,8 @@ def Dist_MaskOp : Dist_Exchange<"mask", [SameOperandsAndResultType]> {
   let assemblyFormat = "$input `dim` $dim `size` $size `value` $value `on` $mesh $axes attr-dict `:` type($result)";
 }
 
-def Dist_KeepFirstOp : Dist_Exchange<"keep_first", [SameOperandsAndResultType]> {
+def Dist_KeepFirstOp : Dist_Exchange<"keep_first", [SameOperandsAndResultType,
+    DeclareOpInterfaceMethods<FusionInterface, ["getBodyInputs"]>]> {
   let summary = "The value on the first rank of a group, zero on the others: a complete value made partial";
   let arguments = (ins AnyRankedTensor:$input, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs AnyRankedTensor:$result);

@@ -1,0 +1,79 @@
+//===- Fusion.h - Operators become kernels ---------------------------------===//
+//
+// Decides which operators of a flat function are computed together, records it
+// in the IR (`fusion.group`), and makes a kernel function of every group, in the
+// form that a target's kernel compiler takes (see KernelCompiler.h): linalg on
+// static tensors without encodings, destinations last, rows outermost.
+//
+// Operators take part by FusionOpInterface; none is named here. Nothing here
+// schedules kernels, gives buffers to values or knows a target.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "dialects/Interfaces/Interfaces.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+#include <cstdint>
+#include <string>
+
+namespace cleave {
+
+/// Number of the kernel that an operator belongs to (i64).
+inline constexpr llvm::StringLiteral kFusionGroupAttr = "fusion.group";
+
+/// The decision of `cleave-fusion-decide` for one function of one block, whose
+/// shapes are static. Values keep their meaning; operators may be split, copied
+/// and moved.
+void decideFusion(mlir::func::FuncOp function);
+
+/// A kernel's argument that is not a destination: a value of the function, or a
+/// tensor that the program supplies (a table, this rank's coordinate).
+struct KernelInput {
+  mlir::Value value;              ///< null: `extra` says what
+  std::optional<BodyInput> extra;
+};
+
+struct KernelOutput {
+  mlir::Value value;
+  /// The value whose buffer must be this output's, null if the output gets a
+  /// buffer of its own. The kernel reads the old elements there: the value is
+  /// among the inputs of the group's operators, but no argument of the kernel,
+  /// and nobody reads it after the group.
+  mlir::Value inPlace;
+};
+
+/// A group of operators and the kernel that computes it.
+struct KernelGroup {
+  /// The operators, in program order, next to each other in the function.
+  llvm::SmallVector<mlir::Operation *> ops;
+  /// The kernel's arguments, in order: inputs, then outputs.
+  llvm::SmallVector<KernelInput> inputs;
+  llvm::SmallVector<KernelOutput> outputs;
+  /// The kernel's name in the kernel module. Groups with equal kernels share it.
+  std::string symbol;
+  /// Rows: the kernel runs over [0, extent).
+  int64_t extent = 0;
+  /// Rows that one task should take.
+  int64_t grain = 1;
+  /// Read and written once in all.
+  int64_t bytes = 0;
+  /// Arithmetic operations on elements, all loops.
+  int64_t flops = 0;
+};
+
+/// Makes a kernel in `kernels` for every distinct group of `flat` (decided by
+/// `decideFusion`, or by hand) and returns the groups in program order. Kernels
+/// that are in the module already are used again. Fails at the operator at fault
+/// if a group cannot be one kernel: dynamic shapes, rows that do not agree, or a
+/// path between members that leads through another operator.
+mlir::FailureOr<llvm::SmallVector<KernelGroup>> outlineKernels(mlir::func::FuncOp flat,
+                                                               mlir::ModuleOp kernels);
+
+#define GEN_PASS_DECL
+#include "lib/Transforms/Fusion/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "lib/Transforms/Fusion/Passes.h.inc"
+
+} // namespace cleave

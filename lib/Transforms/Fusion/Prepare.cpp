@@ -1,0 +1,77 @@
+//===- Prepare.cpp - Operators in the form that grouping wants -------------===//
+
+#include "Prepare.h"
+#include "Rows.h"
+#include "cleave/Transforms/Fusion/Fusion.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::fusion;
+
+/// Replaces `op` by its stages, if it has any.
+static bool stage(FusionOpInterface op) {
+  OpBuilder b(op);
+  SmallVector<Value> results = op.buildStages(b);
+  if (results.empty())
+    return false;
+  if (Attribute path = op->getAttr("nn.path"))
+    for (Value v : results)
+      for (Operation *made = v.getDefiningOp(); made && made->getBlock() == op->getBlock();) {
+        if (made->hasAttr("nn.path"))
+          break;
+        made->setAttr("nn.path", path);
+        made = made->getNumOperands() ? made->getOperand(0).getDefiningOp() : nullptr;
+      }
+  op->replaceAllUsesWith(results);
+  op->erase();
+  return true;
+}
+
+/// What tells the rows of results apart: the first dimension, if it can be one.
+static StringAttr rowKey(FusionOpInterface op, OpResult result) {
+  auto names = nn::dimNames(result);
+  FusionDims dims = op.getFusionDims(result.getResultNumber());
+  return names.empty() || llvm::is_contained(dims.mixed, 0) ? StringAttr() : names[0];
+}
+
+/// Leaves `op` the results with the rows of the first one; copies make the others.
+static void splitByRows(FusionOpInterface op) {
+  llvm::MapVector<StringAttr, SmallVector<OpResult>> parts;
+  for (OpResult r : usedResults(op))
+    parts[rowKey(op, r)].push_back(r);
+  OpBuilder b(op->getContext());
+  b.setInsertionPointAfter(op);
+  for (auto &[key, results] : llvm::drop_begin(parts, parts.empty() ? 0 : 1)) {
+    Operation *copy = b.clone(*op);
+    for (OpResult r : results)
+      r.replaceAllUsesWith(copy->getResult(r.getResultNumber()));
+  }
+}
+
+/// Gives every reader but the first a copy of its own.
+static void copyToReaders(Operation *constant) {
+  SmallVector<Operation *> readers;
+  for (Operation *user : constant->getUsers())
+    if (!llvm::is_contained(readers, user))
+      readers.push_back(user);
+  for (Operation *reader : llvm::drop_begin(readers, readers.empty() ? 0 : 1)) {
+    OpBuilder b(reader);
+    Operation *copy = b.clone(*constant);
+    reader->replaceUsesOfWith(constant->getResult(0), copy->getResult(0));
+  }
+}
+
+void cleave::fusion::prepare(func::FuncOp function) {
+  SmallVector<FusionOpInterface> ops;
+  for (FusionOpInterface op : function.front().getOps<FusionOpInterface>())
+    if (!op->hasAttr(kFusionGroupAttr))
+      ops.push_back(op);
+  for (FusionOpInterface op : ops) {
+    if (stage(op))
+      continue;
+    if (op->getNumOperands() == 0 && op->getNumResults() == 1)
+      copyToReaders(op);
+    else
+      splitByRows(op);
+  }
+}
