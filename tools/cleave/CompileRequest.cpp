@@ -148,8 +148,9 @@ rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
     if (trains && !request.recipe.dropout)
       CLEAVE_RT_RETURN_IF_ERROR(frontend::refuseDropout(*request.model));
   }
-  if (std::string cluster = line.text("cluster"); !cluster.empty())
+  if (std::string cluster = line.text("cluster"); !cluster.empty()) {
     CLEAVE_RT_ASSIGN_OR_RETURN(request.cluster, readCluster(cluster, shareFolder()));
+  }
   CLEAVE_RT_RETURN_IF_ERROR(fillPlanRequest(request, line));
   return request;
 }

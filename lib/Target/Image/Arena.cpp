@@ -29,7 +29,9 @@ Packing packArena(llvm::ArrayRef<Lifetime> buffers) {
   llvm::SmallVector<size_t> order;
   for (size_t i = 0; i < buffers.size(); ++i)
     order.push_back(i);
-  llvm::stable_sort(order, [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  llvm::sort(order, [&](size_t a, size_t b) {
+    return std::pair(-buffers[a].bytes, a) < std::pair(-buffers[b].bytes, b);
+  });
   llvm::SmallVector<size_t> placed; // by offset
   for (size_t i : order) {
     const Lifetime &mine = buffers[i];

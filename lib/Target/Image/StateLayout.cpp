@@ -38,8 +38,9 @@ void StateLayout::addExchange(ModuleOp module) {
   auto bytesOf = [&](unsigned i) {
     return cast<RankedTensorType>(microbatch.getArgumentTypes()[i]).getNumElements() * 4;
   };
-  for (auto [i, name] : llvm::enumerate({"tokens", "targets", "positions"}))
-    named[name] = io.add(bytesOf(i));
+  unsigned number = 0;
+  for (const char *name : {"tokens", "targets", "positions"})
+    named[name] = io.add(bytesOf(number++));
   for (const char *name : {"rate", "correction1", "correction2", "loss", "norm", "valid"})
     named[name] = io.add(4);
   rt::Exchange &x = program.exchange;
@@ -65,7 +66,7 @@ void StateLayout::addParameters(ModuleOp module) {
   for (auto p : module.getOps<nn::ParameterOp>()) {
     rt::StateEntry entry;
     entry.name = p.getSymName().str();
-    entry.fileShape = llvm::to_vector(p.getFileShape());
+    entry.fileShape.assign(p.getFileShape().begin(), p.getFileShape().end());
     auto type = p.getTensorType();
     entry.shape.assign(type.getShape().begin(), type.getShape().end());
     auto sharding = p->getAttrOfType<dist::ShardingAttr>("dist.value");
