@@ -84,6 +84,8 @@ static rt::Status checkRecipe(const rt::Recipe &recipe) {
     return refuse("precision", rt::nameOf(*recipe.precision), "fp32");
   if (recipe.zLoss != 0)
     return refuse("z_loss", fmt::format("{}", recipe.zLoss), "0");
+  if (recipe.initStd)
+    return refuse("init.std", fmt::format("{}", *recipe.initStd), "null");
   if (recipe.dropout.value_or(0) > 0)
     return refuse("dropout", fmt::format("{}", *recipe.dropout), "0");
   return rt::Status::success();

@@ -33,13 +33,15 @@ std::span<const Subcommand> subcommands();
 
 rt::Status runInspect(const Words &words);
 rt::Status runCompile(const Words &words);
+rt::Status runTokens(const Words &words);
 
 /// A command line split into options and positional words. `options` must
 /// declare what the subcommand takes; --help and --json are added. Errors:
 /// usage.option (unknown, or without its value), with the nearest known one.
 class CommandLine {
 public:
-  /// `positional`: names of the words without a dash, in order ("MODEL").
+  /// `positional`: names of the words without a dash, in order ("MODEL"). The last
+  /// may end in "…" and then stands for one word or more.
   CommandLine(std::string_view command, std::string_view summary,
               std::vector<std::string> positional);
 
@@ -58,8 +60,11 @@ public:
   }
   /// A positional word; an error if it is absent (usage.missing).
   rt::StatusOr<std::string> required(const std::string &name) const;
+  /// All words of a last positional that ends in "…", at least one (usage.missing).
+  rt::StatusOr<std::vector<std::string>> requiredAll(const std::string &name) const;
 
 private:
+  bool takesMore() const;
   rt::Status unknownOption(const std::string &message) const;
 
   std::string command;

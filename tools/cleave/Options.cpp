@@ -17,6 +17,19 @@ static std::string lowered(std::string text) {
   return text;
 }
 
+static constexpr std::string_view kMore = "…";
+
+/// The option that a positional word is kept in: "FILE…" in "file".
+static std::string optionOf(std::string_view word) {
+  if (word.ends_with(kMore))
+    word.remove_suffix(kMore.size());
+  return lowered(std::string(word));
+}
+
+bool CommandLine::takesMore() const {
+  return !positional.empty() && positional.back().ends_with(kMore);
+}
+
 CommandLine::CommandLine(std::string_view command, std::string_view summary,
                          std::vector<std::string> positional)
     : command(command), positional(std::move(positional)),
@@ -24,8 +37,8 @@ CommandLine::CommandLine(std::string_view command, std::string_view summary,
   options.add_options()("h,help", "show this text")("json", "one JSON document on standard output");
   std::vector<std::string> names;
   for (const std::string &word : this->positional) {
-    options.add_options("positional")(lowered(word), word, cxxopts::value<std::string>());
-    names.push_back(lowered(word));
+    options.add_options("positional")(optionOf(word), word, cxxopts::value<std::string>());
+    names.push_back(optionOf(word));
   }
   options.parse_positional(names);
   options.positional_help(fmt::format("{}", fmt::join(this->positional, " ")));
@@ -40,7 +53,7 @@ rt::Status CommandLine::parse(const Words &words) {
   } catch (const cxxopts::exceptions::exception &e) {
     return unknownOption(e.what());
   }
-  if (!result.unmatched().empty())
+  if (!result.unmatched().empty() && !takesMore())
     return rt::userError("usage.extra",
                          fmt::format("\"{}\" is one word too many", result.unmatched().front()))
         .withRule(fmt::format("cleave {} {}", command, fmt::join(positional, " ")));
@@ -69,11 +82,20 @@ rt::Status CommandLine::unknownOption(const std::string &message) const {
 }
 
 rt::StatusOr<std::string> CommandLine::required(const std::string &name) const {
-  const std::string option = lowered(name);
+  const std::string option = optionOf(name);
   if (result.count(option) > 0)
     return result[option].as<std::string>();
   return rt::userError("usage.missing", fmt::format("{} is missing", name))
       .withRule(fmt::format("cleave {} {} …", command, fmt::join(positional, " ")));
+}
+
+rt::StatusOr<std::vector<std::string>> CommandLine::requiredAll(const std::string &name) const {
+  CLEAVE_RT_ASSIGN_OR_RETURN(std::string first, required(name));
+  std::vector<std::string> all = {std::move(first)};
+  // Words beyond the declared ones, in the order of the command line.
+  const std::vector<std::string> &more = result.unmatched();
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
 }
 
 } // namespace cleave::tool

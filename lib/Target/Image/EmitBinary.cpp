@@ -111,7 +111,7 @@ public:
   static rt::StatusOr<ScratchFolder> make() {
     SmallString<128> path;
     if (std::error_code error = llvm::sys::fs::createUniqueDirectory("cleave", path))
-      return rt::runError("file.write", "cannot make a temporary folder: " + error.message());
+      return rt::runError("file.write_failed", "cannot make a temporary folder: " + error.message());
     return ScratchFolder(path.str().str());
   }
   ScratchFolder(ScratchFolder &&other) : path(std::exchange(other.path, "")) {}
