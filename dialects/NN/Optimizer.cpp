@@ -7,8 +7,6 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::nn;
 
-LogicalResult SumSquaresOp::verify() { return verifyDims(*this, getResult(), {}, "a sum"); }
-
 LogicalResult ClipScaleOp::verify() {
   return verifyDims(*this, {getTotal(), getNorm(), getScale()}, {}, "scalars");
 }
