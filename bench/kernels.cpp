@@ -136,6 +136,44 @@ Case adamW() {
   return {"adamw", k, n, {kAll, 1, 1, 1, kAll, kAll, kAll}, 28 * kAll};
 }
 
+/// The rows of a loss over a large vocabulary: log-sum-exp and the target's logit.
+Case crossEntropy() {
+  const int64_t rows = 256, cols = 50257;
+  KernelText k(rows);
+  k.input("x", {rows, cols}).input("target", {rows}, "i32");
+  k.output("loss", {rows}).output("lse", {rows});
+  k.fill("low", {rows}, "0xFF800000").fill("zero", {rows}, "0.0");
+  k.generic("max", {rows}, "r c", "pr", {{"x", "r c"}}, {"low", "r"}, "t = maximumf o a0; yield t");
+  k.generic("sum", {rows}, "r c", "pr", {{"x", "r c"}, {"max", "r"}}, {"zero", "r"},
+            "t = subf a0 a1; u = exp t; v = addf o u; yield v");
+  k.generic("hit", {rows}, "r c", "pr", {{"x", "r c"}, {"target", "r"}}, {"zero", "r"},
+            "%c = linalg.index 1 : index; %ci = arith.index_cast %c : index to i32;"
+            "%eq = arith.cmpi eq, %ci, %a1 : i32; z = constant 0.0;"
+            "%t = arith.select %eq, %a0, %z : f32; u = addf o t; yield u");
+  k.generic("l", {rows}, "r", "p", {{"max", "r"}, {"sum", "r"}}, {"lse", "r"},
+            "t = log a1; u = addf a0 t; yield u");
+  k.generic("ce", {rows}, "r", "p", {{"l", "r"}, {"hit", "r"}}, {"loss", "r"},
+            "t = subf a0 a1; yield t");
+  k.returns({"ce", "l"});
+  size_t r = rows, all = size_t(rows * cols);
+  return {"cross_entropy", k, rows, {all, r, r, r}, 4 * all};
+}
+
+/// The norm of heads of 64 in rows of 2048.
+Case headNorm() {
+  const int64_t heads = kCols / 64;
+  KernelText k(kRows);
+  k.input("x", {kRows, heads, 64}).input("w", {64}).output("y", {kRows, heads, 64});
+  k.constant("n", "64.0").constant("eps", "1.0e-5").fill("zero", {kRows, heads}, "0.0");
+  k.generic("sq", {kRows, heads}, "r h i", "ppr", {{"x", "r h i"}}, {"zero", "r h"},
+            "t = mulf a0 a0; u = addf o t; yield u");
+  k.generic("norm", {kRows, heads, 64}, "r h i", "ppp", {{"x", "r h i"}, {"sq", "r h"}, {"w", "i"}},
+            {"y", "r h i"},
+            "t = divf a1 n; u = addf t eps; v = rsqrt u; p = mulf a0 v; q = mulf p a2; yield q");
+  k.returns({"norm"});
+  return {"head_norm", k, kRows, {kAll, 64, kAll}, 12 * kAll};
+}
+
 /// Seconds this thread has run: like the benchmark's own rates, not disturbed by
 /// what else the machine does.
 double threadSeconds() {
@@ -187,7 +225,8 @@ int main(int argc, char **argv) {
   const double bandwidth = triadBandwidth();
   benchmark::AddCustomContext("triad GB/s", std::to_string(bandwidth / 1e9));
   const std::vector<Case> cases = {rmsNormForward(), rmsNormBackward(), normWeightGradients(),
-                                   softmax(),        swiGlu(),          adamW()};
+                                   softmax(),        swiGlu(),          adamW(),
+                                   crossEntropy(),   headNorm()};
   for (const Case &each : cases) {
     auto module = mlir::parseSourceString<mlir::ModuleOp>(each.text.text(), &context);
     if (!module)

@@ -8,6 +8,7 @@
 
 #include "dialects/Interfaces/Fusion.h"
 #include "dialects/Interfaces/HostTensor.h"
+#include "dialects/Interfaces/LibraryKernel.h"
 #include "dialects/Interfaces/ShardingRule.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpDefinition.h"

@@ -78,6 +78,15 @@ def ContractionInterface : OpInterface<"ContractionOpInterface"> {
   }];
 }
 
+def LibraryKernelInterface : OpInterface<"LibraryKernelOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = "An operator that runs as kernels which a target generates by name.";
+  let methods = [
+    InterfaceMethod<"The kernels that compute the results, on local static shapes; in order.",
+      "::llvm::SmallVector<::cleave::LibraryKernel>", "getLibraryKernels">,
+  ];
+}
+
 def CollectiveInterface : OpInterface<"CollectiveOpInterface"> {
   let cppNamespace = "::cleave";
   let description = "An operator whose ranks exchange values: its meaning for all ranks at once.";

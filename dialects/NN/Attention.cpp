@@ -220,3 +220,30 @@ LogicalResult AttentionGradOp::interpret(ArrayRef<const HostTensor *> in,
   });
   return success();
 }
+
+//===----------------------------------------------------------------------===//
+// Generated kernels
+//===----------------------------------------------------------------------===//
+
+/// A generator's name with the sizes that the types give.
+static LibraryKernel attentionKernel(StringRef generator, Type query, double scale,
+                                     SmallVector<unsigned> operands,
+                                     SmallVector<unsigned> results) {
+  LibraryKernel kernel{generator, std::move(operands), std::move(results), {}};
+  for (auto [name, size] : llvm::zip(dimNames(query), cast<RankedTensorType>(query).getShape()))
+    kernel.sizes.push_back({name.getValue(), static_cast<double>(size)});
+  kernel.sizes.push_back({"scale", scale});
+  return kernel;
+}
+
+SmallVector<LibraryKernel> AttentionOp::getLibraryKernels() {
+  return {attentionKernel("attention.forward", getQuery().getType(), getScale().convertToDouble(),
+                          {0, 1, 2}, {0, 1})};
+}
+
+SmallVector<LibraryKernel> AttentionGradOp::getLibraryKernels() {
+  Type query = getQuery().getType();
+  double scale = getScale().convertToDouble();
+  return {attentionKernel("attention.backward_query", query, scale, {0, 1, 2, 3, 4, 5}, {0}),
+          attentionKernel("attention.backward_key_value", query, scale, {0, 1, 2, 3, 4, 5}, {1, 2})};
+}

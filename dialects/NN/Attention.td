@@ -17,7 +17,8 @@ def NN_RopeOp : NN_ComputeOp<"rope", [NN_Differentiable, NN_Fusable<["getFusionD
   let hasVerifier = 1;
 }
 
-def NN_AttentionOp : NN_ComputeOp<"attention", [NN_Differentiable]> {
+def NN_AttentionOp : NN_ComputeOp<"attention", [NN_Differentiable,
+    DeclareOpInterfaceMethods<LibraryKernelInterface>]> {
   let summary = "Causal softmax attention with grouped queries";
   let description = [{
     `query` [batch, sequence, kv_head, group, head_dim] (no `group`: every query
@@ -30,7 +31,8 @@ def NN_AttentionOp : NN_ComputeOp<"attention", [NN_Differentiable]> {
   let hasVerifier = 1;
 }
 
-def NN_AttentionGradOp : NN_ComputeOp<"attention_grad"> {
+def NN_AttentionGradOp : NN_ComputeOp<"attention_grad",
+    [DeclareOpInterfaceMethods<LibraryKernelInterface>]> {
   let summary = "Gradient of attention with respect to query, key and value";
   let arguments = (ins NN_Tensor:$query, NN_Tensor:$key, NN_Tensor:$value, NN_Tensor:$result,
                        NN_Tensor:$lse, NN_Tensor:$gradient, F64Attr:$scale);

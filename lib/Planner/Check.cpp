@@ -182,4 +182,32 @@ LogicalResult checkPlan(plan::SolutionOp solution, ModuleOp model, int64_t ranks
   return Checker(solution, model).run(ranks);
 }
 
+int64_t stateBytesPerRank(plan::SolutionOp solution, ModuleOp model) {
+  plan::AxisTable axes(solution);
+  llvm::StringMap<DictionaryAttr> placed;
+  for (auto p : solution.getOps<plan::ParameterOp>())
+    placed[p.getName()] = p.getStored();
+  // A parameter of a layer is placed by its name in the layer, which ends its symbol.
+  auto placement = [&](StringRef symbol) -> DictionaryAttr {
+    for (auto &[name, dims] : placed)
+      if (symbol.ends_with(name))
+        return dims;
+    return {};
+  };
+  constexpr int64_t kBytesPerElement = 16;
+  int64_t bytes = 0;
+  for (auto p : model.getOps<nn::ParameterOp>()) {
+    DictionaryAttr dims = placement(p.getSymName());
+    int64_t elements = 1;
+    auto type = p.getTensorType();
+    for (auto [name, size] : llvm::zip(nn::dimNames(type), type.getShape())) {
+      auto list = dims ? dims.getAs<ArrayAttr>(name.getValue()) : ArrayAttr();
+      int64_t parts = list ? axes.size(axes.expand(list)) : 1;
+      elements *= (size + parts - 1) / parts;
+    }
+    bytes += elements * kBytesPerElement;
+  }
+  return bytes;
+}
+
 } // namespace cleave

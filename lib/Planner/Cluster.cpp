@@ -15,7 +15,7 @@ using namespace llvm;
 namespace cleave {
 
 static rt::StatusOr<rt::JsonValue> readJson(const std::string &path) {
-  auto text = rt::readFile(path);
+  auto text = rt::readWholeFile(path);
   if (!text.ok())
     return text.status();
   rt::JsonReadOptions options;

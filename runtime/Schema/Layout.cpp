@@ -58,7 +58,7 @@ std::vector<int64_t> Mesh::groupOf(int64_t rank, std::span<const int32_t> list) 
   return ranks;
 }
 
-int64_t blockSize(int64_t n, int64_t k) { return (n + k - 1) / k; }
+int64_t blockSize(int64_t n, int64_t k) { return n / k + (n % k != 0); }
 
 Range blockRange(int64_t n, int64_t k, int64_t index) {
   const int64_t size = blockSize(n, k);

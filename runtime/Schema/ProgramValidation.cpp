@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 namespace cleave::rt {
@@ -137,6 +139,17 @@ Status checkExchange(const Program &program) {
   return {};
 }
 
+/// True if `value` can be stored in an element of `type`.
+bool fits(double value, DataType type) {
+  if (!std::isfinite(value))
+    return false;
+  if (type == DataType::I32)
+    return value >= -2147483648.0 && value <= 2147483647.0;
+  if (type == DataType::I64)
+    return value >= -0x1p63 && value < 0x1p63;
+  return std::abs(value) <= std::numeric_limits<float>::max();
+}
+
 Status checkConstants(const Program &program) {
   for (const Constant &constant : program.constants) {
     const std::string owner = fmt::format("constant \"{}\"", constant.name);
@@ -147,9 +160,16 @@ Status checkConstants(const Program &program) {
     if (const auto *numbers = std::get_if<Constant::Numbers>(&constant.contents)) {
       given = static_cast<int64_t>(numbers->values.size());
       for (double value : numbers->values)
-        if (!std::isfinite(value))
+        if (!fits(value, constant.type))
           return broken("image.constant",
-                        owner + " holds a number that is not finite; give it as bytes");
+                        fmt::format("{} holds {}, which is no finite {}; give it as bytes", owner,
+                                    value, nameOf(constant.type)));
+    } else if (const auto *iota = std::get_if<Constant::Iota>(&constant.contents)) {
+      const double last =
+          iota->start + iota->step * static_cast<double>(std::max<int64_t>(count, 1) - 1);
+      if (!fits(iota->start, constant.type) || !fits(last, constant.type))
+        return broken("image.constant",
+                      fmt::format("{} goes beyond {}", owner, nameOf(constant.type)));
     } else if (const auto *bytes = std::get_if<Constant::Bytes>(&constant.contents)) {
       if (static_cast<int64_t>(bytes->bytes.size()) != constant.region.bytes)
         given = -1;
@@ -157,6 +177,11 @@ Status checkConstants(const Program &program) {
       given = 1;
       std::set<int32_t> used;
       CLEAVE_RT_RETURN_IF_ERROR(checkAxes(program, start->axes, used, "image.constant", owner));
+      if (!fits(static_cast<double>(start->scale) *
+                    static_cast<double>(program.mesh.sizeOf(start->axes) - 1),
+                constant.type))
+        return broken("image.constant",
+                      fmt::format("{} goes beyond {}", owner, nameOf(constant.type)));
     }
     if (given != count || constant.region.bytes % element != 0)
       return broken("image.constant", fmt::format("{}: the contents do not fill its {} bytes",

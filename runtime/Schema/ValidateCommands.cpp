@@ -8,6 +8,9 @@
 namespace cleave::rt {
 namespace {
 
+/// Of a kernel's extent and grain.
+constexpr int64_t largest = int64_t(1) << 48;
+
 bool overlap(const Region &a, const Region &b) {
   return a.segment == b.segment && a.bytes > 0 && b.bytes > 0 && a.offset < b.offset + b.bytes &&
          b.offset < a.offset + a.bytes;
@@ -25,7 +28,8 @@ public:
   Status operator()(const KernelCommand &kernel) const {
     if (kernel.symbol.empty())
       return wrong("names no kernel");
-    if (kernel.extent < 0 || kernel.grain < 1)
+    // Bounded so that the end of a piece can be computed without overflow.
+    if (kernel.extent < 0 || kernel.grain < 1 || kernel.extent > largest || kernel.grain > largest)
       return wrong(fmt::format("has extent {} and grain {}", kernel.extent, kernel.grain));
     for (const Region &arg : kernel.args)
       CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, arg, 1, owner));

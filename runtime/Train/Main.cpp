@@ -160,6 +160,8 @@ Status Run::openCheckpoint() {
         .suggest(fmt::format("--steps {}", saved.step));
   firstStep = saved.step;
   note(fmt::format("resuming after step {} from {}", firstStep, found.newest->folder()));
+  if (firstStep == steps())
+    note("all steps were done before; nothing is left to train");
   shared.checkpoint = std::move(found.newest);
   return {};
 }

@@ -198,14 +198,17 @@ double RunSummary::tokensPerSecond() const {
 }
 
 std::string RunSummary::text() const {
-  if (!first)
-    return fmt::format("steps: 0 of {} done\n", requested);
-  std::string out = fmt::format("steps: {} of {} done{}\n", last->step, requested,
-                                complete() ? "" : " (stopped early)");
-  out += fmt::format("loss: {:.4f} at step {}, {:.4f} at step {}\n", first->loss, first->step,
-                     last->loss, last->step);
-  out += fmt::format("speed: {} tokens/s; {} tokens so far, {:.1f} s\n",
-                     shortRate(tokensPerSecond()), last->tokens, last->seconds);
+  std::string out;
+  if (!first) {
+    out = fmt::format("steps: 0 of {} done\n", requested);
+  } else {
+    out = fmt::format("steps: {} of {} done{}\n", last->step, requested,
+                      complete() ? "" : " (stopped early)");
+    out += fmt::format("loss: {:.4f} at step {}, {:.4f} at step {}\n", first->loss, first->step,
+                       last->loss, last->step);
+    out += fmt::format("speed: {} tokens/s; {} tokens so far, {:.1f} s\n",
+                       shortRate(tokensPerSecond()), last->tokens, last->seconds);
+  }
   if (measuredMemory > 0) {
     out += fmt::format("memory: {} measured at its peak", megabytes(measuredMemory));
     if (predictedMemory)

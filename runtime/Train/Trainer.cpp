@@ -228,7 +228,11 @@ Status RankTrainer::run() {
   bool stop = false;
   while (step < setup.steps && !stop) {
     const double before = secondsSinceStart();
-    CLEAVE_RT_RETURN_IF_ERROR(trainStep(++step));
+    if (const Status status = trainStep(++step); !status.ok()) {
+      Error error = status.error();
+      error.notes.push_back({{}, fmt::format("on rank {} in step {}", world.rank(), step)});
+      return error;
+    }
     CLEAVE_RT_RETURN_IF_ERROR(reportStep(step, secondsSinceStart() - before));
     if (isFirst() && setup.hooks.step)
       setup.hooks.step(step);

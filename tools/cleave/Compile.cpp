@@ -1,10 +1,12 @@
 //===- Compile.cpp - cleave compile ------------------------------------------===//
 
-#include "Driver.h"
+#include "CompileRequest.h"
 #include "ModelInput.h"
 
+#include "cleave/Pipelines/Phases.h"
+#include "cleave/Pipelines/Register.h"
+#include "cleave/Target/Image/Image.h"
 #include "runtime/Base/Files.h"
-#include "runtime/Base/Json.h"
 #include "runtime/Base/Suggest.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -13,77 +15,201 @@
 #include <fmt/ranges.h>
 
 #include <cstdio>
+#include <unistd.h>
 
 namespace cleave::tool {
 
-/// A phase after which the module can be printed.
-struct Phase {
-  std::string_view name;
-  /// Carries the module from the phase before to this one.
-  rt::Status (*run)(mlir::ModuleOp module);
-};
+namespace {
+/// One compilation: the module as it passes through the phases.
+class Compilation {
+public:
+  explicit Compilation(CompileRequest request) : request(std::move(request)) {
+    mlir::DialectRegistry registry;
+    registerAllDialects(registry);
+    cpu::registerKernelDialects(registry);
+    context.appendDialectRegistry(registry);
+  }
 
-/// In order of execution; `compile` runs all up to the one asked for.
-static std::span<const Phase> phases() {
+  rt::Status run();
+
+private:
+  rt::Status import();
+  rt::Status differentiate() { return differentiatePhase(*module); }
+  rt::Status plan();
+  rt::Status apply() { return applyPhase(*module, *chosen, optimizerOf(request.recipe)); }
+  rt::Status dist() { return distPhase(*module); }
+  rt::Status image();
+  rt::Status binary();
+  rt::Status checkBudget();
+
+  std::string textOf(mlir::ModuleOp op) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    op.print(stream);
+    stream << "\n";
+    return text;
+  }
+  rt::Status write(const std::string &text) {
+    if (!request.output.empty())
+      return rt::writeFileAtomically(request.output, text);
+    std::fputs(text.c_str(), stdout);
+    return rt::Status::success();
+  }
+  void progress(std::string_view phase) {
+    if (isatty(STDERR_FILENO))
+      fmt::print(stderr, "\r\033[Kcompile: {}", phase);
+  }
+
+  CompileRequest request;
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module, chosen;
+  std::optional<CompiledImage> compiled;
+
+  struct Phase {
+    std::string_view name;
+    rt::Status (Compilation::*run)();
+    /// What `--emit` prints after it.
+    std::string (*print)(Compilation &);
+  };
+  static std::span<const Phase> phases();
+};
+} // namespace
+
+std::span<const Compilation::Phase> Compilation::phases() {
+  static constexpr auto printModule = [](Compilation &c) { return c.textOf(*c.module); };
   static constexpr Phase all[] = {
-      {"nn", [](mlir::ModuleOp) { return rt::Status::success(); }},
+      {"nn", &Compilation::import, printModule},
+      {"grad", &Compilation::differentiate, printModule},
+      {"plan", &Compilation::plan, [](Compilation &c) { return c.textOf(*c.chosen); }},
+      {"apply", &Compilation::apply, printModule},
+      {"dist", &Compilation::dist, printModule},
+      {"image", &Compilation::image,
+       [](Compilation &c) { return rt::toImageText(c.compiled->program); }},
+      {"kernels", nullptr, [](Compilation &c) { return c.textOf(*c.compiled->kernels); }},
   };
   return all;
 }
 
-static rt::StatusOr<size_t> findPhase(const std::string &name) {
-  std::vector<std::string> names;
-  for (const Phase &phase : phases()) {
-    if (phase.name == name)
-      return names.size();
-    names.emplace_back(phase.name);
+rt::Status Compilation::import() {
+  if (request.model) {
+    module = frontend::importModel(*request.model, context);
+    return rt::Status::success();
   }
-  rt::Error error = rt::userError("usage.emit", fmt::format("this build has no phase \"{}\"", name))
+  CLEAVE_RT_ASSIGN_OR_RETURN(module, loadModel(request.modelPath, context));
+  return rt::Status::success();
+}
+
+rt::Status Compilation::plan() {
+  if (request.recipe.precision == std::nullopt)
+    request.recipe.precision = rt::Precision::Fp32;
+  CLEAVE_RT_ASSIGN_OR_RETURN(chosen, planPhase(*module, request.plan, request.planFile));
+  return checkBudget();
+}
+
+/// The least that a rank needs is the state of its parameters; more than a
+/// device has cannot work.
+rt::Status Compilation::checkBudget() {
+  if (!request.cluster || !request.cluster->deviceMemory)
+    return rt::Status::success();
+  int64_t bytes = stateBytesPerRank(solutionOf(*chosen), *module);
+  double memory = *request.cluster->deviceMemory;
+  if (static_cast<double>(bytes) <= memory)
+    return rt::Status::success();
+  std::string message = fmt::format("the state of a rank's parameters alone takes {:.1f} GB, a "
+                                    "device of {} has {:.1f} GB",
+                                    bytes / 1e9, request.cluster->name, memory / 1e9);
+  if (request.allowOverBudget) {
+    fmt::print(stderr, "warning[plan.over_budget]: {}\n", message);
+    return rt::Status::success();
+  }
+  return rt::userError("plan.over_budget", message)
+      .withGiven(fmt::format("{} ranks", request.plan.ranks))
+      .withRule("weights, gradients and both moments (16 bytes a parameter) fit in a device")
+      .suggest("--pin tp=… with a larger degree, or more devices")
+      .suggest("--allow-over-budget to go on for inspection");
+}
+
+rt::Status Compilation::image() {
+  plan::SolutionOp solution = solutionOf(*chosen);
+  auto batch = plan::entry<plan::BatchOp>(solution);
+  plan::AxisTable axes(solution);
+  ImageSettings settings;
+  settings.profile = request.profile;
+  settings.globalBatch = batch.getGlobal();
+  settings.microBatch = batch.getMicro();
+  settings.sequence = batch.getSequence();
+  if (request.model) {
+    settings.modelName = request.model->family;
+    settings.configText = request.model->configText;
+  }
+  if (auto vocabulary = (*module)->getAttrOfType<mlir::IntegerAttr>("nn.vocab"))
+    settings.vocabulary = vocabulary.getInt();
+  request.recipe.globalBatch = batch.getGlobal();
+  request.recipe.sequenceLength = batch.getSequence();
+  settings.recipe = rt::recipeToJson(request.recipe);
+  settings.plan = rt::JsonValue(textOf(*chosen));
+  auto layout = plan::entry<plan::LayoutOp>(solution).getDims();
+  if (auto list = layout.getAs<mlir::ArrayAttr>("batch"))
+    for (mlir::StringAttr axis : axes.expand(list))
+      settings.dataAxes.push_back(axis.str());
+  CLEAVE_RT_ASSIGN_OR_RETURN(compiled, buildImage(*module, settings));
+  return rt::Status::success();
+}
+
+rt::Status Compilation::binary() {
+  progress("link");
+  return emitBinary(*compiled, request.profile, {librariesFolder()}, request.output);
+}
+
+static rt::Status unknownPhase(const std::string &name, std::vector<std::string> names) {
+  rt::Error error = rt::userError("usage.emit", fmt::format("there is no phase \"{}\"", name))
                         .withGiven("--emit=" + name)
                         .withRule(fmt::format("phases: {}", fmt::join(names, ", ")));
   error.suggestions.push_back("--emit=" + rt::nearestName(name, names).value_or(names.front()));
   return error;
 }
 
-/// Prints the module as it is after `phase`; with `json`, as one document.
-static rt::Status writeOutput(mlir::ModuleOp module, std::string_view phase, bool json,
-                              const std::string &path) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  module.print(stream);
-  stream << "\n";
-  if (json) {
-    rt::JsonWriter out;
-    out.beginObject().key("phase").value(phase).key("module").value(text).endObject();
-    text = out.take() + "\n";
+rt::Status Compilation::run() {
+  std::vector<std::string> names;
+  for (const Phase &phase : phases())
+    names.emplace_back(phase.name);
+  auto last = std::find(names.begin(), names.end(), request.emit);
+  if (!request.emit.empty() && last == names.end())
+    return unknownPhase(request.emit, names);
+  if (request.emit.empty() && request.output.empty())
+    return rt::userError("usage.missing", "the training binary needs a name")
+        .withRule("-o names the binary, or --emit a phase to print")
+        .suggest("-o train");
+  if (!request.dumpFolder.empty())
+    CLEAVE_RT_RETURN_IF_ERROR(rt::createFolders(request.dumpFolder));
+  int number = 0;
+  for (const Phase &phase : phases()) {
+    progress(phase.name);
+    if (phase.run)
+      CLEAVE_RT_RETURN_IF_ERROR((this->*phase.run)());
+    if (!request.dumpFolder.empty())
+      CLEAVE_RT_RETURN_IF_ERROR(rt::writeFileAtomically(
+          fmt::format("{}/{:02}-{}.txt", request.dumpFolder, number++, phase.name),
+          phase.print(*this)));
+    if (phase.name == request.emit) {
+      progress("");
+      return write(phase.print(*this));
+    }
   }
-  if (!path.empty())
-    return rt::writeFileAtomically(path, text);
-  std::fputs(text.c_str(), stdout);
+  CLEAVE_RT_RETURN_IF_ERROR(binary());
+  progress("");
   return rt::Status::success();
 }
 
 rt::Status runCompile(const Words &words) {
   CommandLine line("compile", "compile a model into a training binary, or print a phase of it",
                    {"MODEL"});
-  line.add()("emit", "phase to stop after and print",
-             cxxopts::value<std::string>())("o,output", "file to write instead of standard output",
-                                            cxxopts::value<std::string>()->default_value(""));
+  addCompileOptions(line);
   CLEAVE_RT_RETURN_IF_ERROR(line.parse(words));
   if (line.helped())
     return rt::Status::success();
-  CLEAVE_RT_ASSIGN_OR_RETURN(const std::string path, line.required("MODEL"));
-  if (!line.has("emit"))
-    return rt::userError("usage.emit", "this build can't make a training binary yet")
-        .withRule("--emit names a phase to stop after")
-        .suggest(fmt::format("--emit={}", phases().back().name));
-  CLEAVE_RT_ASSIGN_OR_RETURN(const size_t last, findPhase(line.text("emit")));
-
-  mlir::MLIRContext context;
-  CLEAVE_RT_ASSIGN_OR_RETURN(mlir::OwningOpRef<mlir::ModuleOp> module, loadModel(path, context));
-  for (const Phase &phase : phases().first(last + 1))
-    CLEAVE_RT_RETURN_IF_ERROR(phase.run(*module));
-  return writeOutput(*module, phases()[last].name, line.json(), line.text("output"));
+  CLEAVE_RT_ASSIGN_OR_RETURN(CompileRequest request, readCompileRequest(line));
+  return Compilation(std::move(request)).run();
 }
 
 } // namespace cleave::tool

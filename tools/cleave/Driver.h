@@ -52,6 +52,10 @@ public:
   bool has(const std::string &option) const { return result.count(option) > 0; }
   /// The value of a given option (or its declared default).
   std::string text(const std::string &option) const { return result[option].as<std::string>(); }
+  /// All values of an option that may be given several times.
+  std::vector<std::string> list(const std::string &option) const {
+    return result[option].as<std::vector<std::string>>();
+  }
   /// A positional word; an error if it is absent (usage.missing).
   rt::StatusOr<std::string> required(const std::string &name) const;
 

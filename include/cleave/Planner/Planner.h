@@ -49,4 +49,8 @@ rt::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> planFromPins(mlir::ModuleOp mode
 /// starting with its kind ("plan.unknown_axis: …").
 llvm::LogicalResult checkPlan(plan::SolutionOp solution, mlir::ModuleOp model, int64_t ranks);
 
+/// Bytes of weights, gradients and both moments, in fp32, that one rank holds
+/// under a checked plan.
+int64_t stateBytesPerRank(plan::SolutionOp solution, mlir::ModuleOp model);
+
 } // namespace cleave

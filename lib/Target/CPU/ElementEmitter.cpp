@@ -165,10 +165,11 @@ FailureOr<SmallVector<Elem, 2>> ElementEmitter::body(linalg::GenericOp op,
         return failure();
       operands.push_back(*elem);
     }
-    FailureOr<Elem> result = bodyOp(inner, loops, operands);
-    if (failed(result))
+    FailureOr<Elems> results = bodyOp(inner, loops, operands);
+    if (failed(results))
       return failure();
-    values[inner.getResult(0)] = *result;
+    for (auto [result, elem] : llvm::zip_equal(inner.getResults(), *results))
+      values[result] = elem;
   }
   SmallVector<Elem, 2> results;
   for (Value yielded : op.getBody()->getTerminator()->getOperands()) {
@@ -180,8 +181,8 @@ FailureOr<SmallVector<Elem, 2>> ElementEmitter::body(linalg::GenericOp op,
   return results;
 }
 
-FailureOr<Elem> ElementEmitter::bodyOp(Operation &op, ArrayRef<LinearExpr> loops,
-                                       ArrayRef<Elem> operands) {
+FailureOr<ElementEmitter::Elems> ElementEmitter::bodyOp(Operation &op, ArrayRef<LinearExpr> loops,
+                                                        ArrayRef<Elem> operands) {
   if (auto index = dyn_cast<linalg::IndexOp>(op)) {
     const LinearExpr &expr = loops[index.getDim()];
     Elem elem;
@@ -189,19 +190,24 @@ FailureOr<Elem> ElementEmitter::bodyOp(Operation &op, ArrayRef<LinearExpr> loops
     elem.linear = expr;
     elem.scope = scopeOf(expr);
     elem.lanes = laneStride(expr) != 0;
-    return elem;
+    return Elems{elem};
   }
   if (auto cast = dyn_cast<arith::IndexCastOp>(op); cast && operands[0].linear) {
     Elem elem = operands[0];
     elem.type = cast.getType();
     elem.value = nullptr;
-    return elem;
+    return Elems{elem};
   }
+  FailureOr<Elem> single = failure();
   if (auto extract = dyn_cast<tensor::ExtractOp>(op))
-    return this->extract(extract.getTensor(), operands.drop_front(), op.getLoc());
-  if (auto constant = dyn_cast<arith::ConstantOp>(op))
-    return captured(constant.getResult());
-  return apply(&op, operands);
+    single = this->extract(extract.getTensor(), operands.drop_front(), op.getLoc());
+  else if (auto constant = dyn_cast<arith::ConstantOp>(op))
+    single = captured(constant.getResult());
+  else
+    return apply(&op, operands);
+  if (failed(single))
+    return failure();
+  return Elems{*single};
 }
 
 /// A scalar computed outside of linalg bodies: a constant, or arithmetic on
@@ -235,44 +241,50 @@ FailureOr<Elem> ElementEmitter::captured(Value value) {
     }
     if (auto extract = dyn_cast<tensor::ExtractOp>(def))
       result = this->extract(extract.getTensor(), ArrayRef(operands).drop_front(), def->getLoc());
-    else
-      result = apply(def, operands);
+    else if (FailureOr<Elems> results = apply(def, operands); succeeded(results))
+      result = results->front();
   }
   if (succeeded(result))
     known[{value.getAsOpaquePointer(), {}}].push_back(*result);
   return result;
 }
 
-FailureOr<Elem> ElementEmitter::apply(Operation *op, ArrayRef<Elem> operands) {
-  if (op->getNumResults() != 1 || !OpTrait::hasElementwiseMappableTraits(op))
+FailureOr<ElementEmitter::Elems> ElementEmitter::apply(Operation *op, ArrayRef<Elem> operands) {
+  if (op->getNumResults() == 0 || !OpTrait::hasElementwiseMappableTraits(op))
     return op->emitError("a kernel cannot compute '") << op->getName() << "' per element";
   // Narrow numbers are for storage. Moving them is fine, computing is done in f32.
   bool narrow = llvm::any_of(op->getOperandTypes(), [](Type type) { return type.isBF16(); });
   if (narrow && !isa<arith::ExtFOp, arith::SelectOp, arith::BitcastOp>(op))
     return op->emitError("a kernel computes in f32: extend bf16 operands first");
   if (std::optional<Elem> fused = fuseMultiplyAdd(op, operands))
-    return *fused;
-  Elem result;
-  result.type = op->getResult(0).getType();
+    return Elems{*fused};
+  Elem shape; // what all results share
   for (const Elem &operand : operands) {
-    result.lanes |= operand.lanes;
-    result.scope = std::max(result.scope, operand.scope);
+    shape.lanes |= operand.lanes;
+    shape.scope = std::max(shape.scope, operand.scope);
   }
   SmallVector<Value> values;
   for (const Elem &operand : operands)
-    values.push_back(materialize(operand, result.lanes));
-  Type type = result.type;
-  if (result.lanes)
-    type = VectorType::get({int64_t(width)}, type);
-  Operation *copy = mlir::clone(at(result.scope), op, TypeRange(type), values);
+    values.push_back(materialize(operand, shape.lanes));
+  SmallVector<Type> types(op->getResultTypes());
+  if (shape.lanes)
+    for (Type &type : types)
+      type = VectorType::get({int64_t(width)}, type);
+  Operation *copy = mlir::clone(at(shape.scope), op, types, values);
   // Any freedom to reassociate or contract would let vector and scalar code differ.
   if (auto fast = dyn_cast<arith::ArithFastMathInterface>(copy))
     copy->setAttr(fast.getFastMathAttrName(),
                   arith::FastMathFlagsAttr::get(op->getContext(), arith::FastMathFlags::none));
-  result.value = copy->getResult(0);
-  if (isa<arith::MulFOp>(op))
-    result.product = std::make_shared<std::pair<Elem, Elem>>(operands[0], operands[1]);
-  return result;
+  Elems results;
+  for (auto [value, type] : llvm::zip_equal(copy->getResults(), op->getResultTypes())) {
+    Elem result = shape;
+    result.value = value;
+    result.type = type;
+    if (isa<arith::MulFOp>(op))
+      result.product = std::make_shared<std::pair<Elem, Elem>>(operands[0], operands[1]);
+    results.push_back(std::move(result));
+  }
+  return results;
 }
 
 Elem ElementEmitter::negate(const Elem &elem, Location loc) {

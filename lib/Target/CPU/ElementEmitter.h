@@ -34,6 +34,8 @@ struct Elem {
 
 class ElementEmitter {
 public:
+  using Elems = llvm::SmallVector<Elem, 2>;
+
   /// Emits into `entry`; `pointers[i]` is the base of argument i.
   ElementEmitter(const Kernel &kernel, mlir::OpBuilder &builder, mlir::Block *entry,
                  llvm::ArrayRef<mlir::Value> pointers);
@@ -65,7 +67,7 @@ public:
                                                    llvm::ArrayRef<LinearExpr> loops,
                                                    llvm::ArrayRef<Elem> accumulators);
   /// The operation `op` of a body on other operands.
-  mlir::FailureOr<Elem> apply(mlir::Operation *op, llvm::ArrayRef<Elem> operands);
+  mlir::FailureOr<Elems> apply(mlir::Operation *op, llvm::ArrayRef<Elem> operands);
   /// `elem` as an SSA value, a vector if `lanes`.
   mlir::Value materialize(const Elem &elem, bool lanes);
 
@@ -108,8 +110,8 @@ private:
   mlir::FailureOr<Elem> extract(mlir::Value tensor, llvm::ArrayRef<Elem> indices,
                                 mlir::Location loc);
   mlir::FailureOr<Elem> captured(mlir::Value value);
-  mlir::FailureOr<Elem> bodyOp(mlir::Operation &op, llvm::ArrayRef<LinearExpr> loops,
-                               llvm::ArrayRef<Elem> operands);
+  mlir::FailureOr<Elems> bodyOp(mlir::Operation &op, llvm::ArrayRef<LinearExpr> loops,
+                                llvm::ArrayRef<Elem> operands);
   std::optional<Elem> fuseMultiplyAdd(mlir::Operation *op, llvm::ArrayRef<Elem> operands);
   Elem negate(const Elem &elem, mlir::Location loc);
 

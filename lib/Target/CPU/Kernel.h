@@ -125,12 +125,11 @@ mlir::FailureOr<IndexList> operandIndex(mlir::linalg::LinalgOp op, unsigned oper
 /// minimum or maximum in which `acc` occurs once and whose result is yielded.
 mlir::Operation *matchCombiner(mlir::linalg::GenericOp op, unsigned resultNo);
 
-/// Whether `op` is a sum over `t` of `select(ids[t] == row, x, 0)`, in which `row`
-/// is the loop `outerLoop`: it then touches row ids[t] only, and needs no search.
-/// Returns the operand that holds the ids and its loop `t`.
+/// Whether `op` is a sum over tokens t of `select(ids[t] == row, x, 0)`, in which
+/// `row` is the loop `outerLoop` and t all reduced loops: it then touches row ids[t]
+/// only, and needs no search. Returns the operand that holds the ids.
 struct Scatter {
   unsigned idsOperand = 0;
-  unsigned tokenLoop = 0;
 };
 std::optional<Scatter> matchScatter(mlir::linalg::GenericOp op, unsigned outerLoop);
 

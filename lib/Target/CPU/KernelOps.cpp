@@ -168,12 +168,17 @@ std::optional<Scatter> matchScatter(linalg::GenericOp op, unsigned outerLoop) {
   auto idArg = dyn_cast<BlockArgument>(id);
   if (!rowIndex || rowIndex.getDim() != outerLoop || !idArg || idArg.getOwner() != op.getBody())
     return std::nullopt;
+  // One id per token: its indices are the reduced loops, all of them.
   AffineMap map = op.getIndexingMapsArray()[idArg.getArgNumber()];
-  auto token = map.getNumResults() == 1 ? dyn_cast<AffineDimExpr>(map.getResult(0)) : nullptr;
-  if (!token || op.getIteratorTypesArray()[token.getPosition()] != utils::IteratorType::reduction ||
-      op.getNumReductionLoops() != 1)
+  SmallVector<utils::IteratorType> kinds = op.getIteratorTypesArray();
+  bool reducedOnly = llvm::all_of(map.getResults(), [&](AffineExpr expr) {
+    auto dim = dyn_cast<AffineDimExpr>(expr);
+    return dim && kinds[dim.getPosition()] == utils::IteratorType::reduction;
+  });
+  if (!reducedOnly || !map.isProjectedPermutation() ||
+      map.getNumResults() != op.getNumReductionLoops() || map.getNumResults() == 0)
     return std::nullopt;
-  return Scatter{idArg.getArgNumber(), token.getPosition()};
+  return Scatter{idArg.getArgNumber()};
 }
 
 unsigned countHeavyOps(linalg::GenericOp op) {

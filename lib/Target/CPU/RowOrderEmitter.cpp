@@ -147,8 +147,7 @@ LogicalResult KernelEmitter::emitScatter(const Nest &each) {
     if (expr.isDim(0))
       outerLoop = i;
   std::optional<Scatter> scatter = matchScatter(root.reduction, outerLoop);
-  unsigned tokenPos = each.extents.size();
-  auto addTokens = [&]() -> LogicalResult {
+  auto addToken = [&]() -> LogicalResult {
     IndexList loops;
     for (const LinearExpr &loop : root.loops)
       loops.push_back(loop.substitute(nestDims));
@@ -175,10 +174,12 @@ LogicalResult KernelEmitter::emitScatter(const Nest &each) {
     emitter->setAnchor(outer, nullptr);
     return result;
   };
-  bool oneToken = root.firstReduction == each.extents.size();
-  if (oneToken)
-    return addTokens();
-  return forRange(tokenPos - 1, {1, 0, each.extents.back()}, false, {}, addTokens);
+  std::function<LogicalResult(unsigned)> forTokens = [&](unsigned pos) -> LogicalResult {
+    if (pos == each.extents.size())
+      return addToken();
+    return forRange(pos, {1, 0, each.extents[pos]}, false, {}, [&] { return forTokens(pos + 1); });
+  };
+  return forTokens(root.firstReduction);
 }
 
 /// The loops over one row of a scatter: stores initial elements, or adds.

@@ -57,6 +57,10 @@ public:
         if (state.getStateAccess() == StateAccess::Read)
           fixed[state->getResult(0)] = layout.slot(state.getStateSymbol(), state.getStateSlot());
     for (Unit &unit : units)
+      for (const InPlace &p : unit.inPlace)
+        if (auto it = fixed.find(p.input); p.must && it != fixed.end())
+          fixed[p.output] = it->second;
+    for (Unit &unit : units)
       if (auto state = dyn_cast<StateOpInterface>(unit.ops.front()))
         if (state.getStateAccess() != StateAccess::Read)
           forwardStore(state);
@@ -133,6 +137,13 @@ private:
       if (fixed.count(p.output) || over.count(p.output) || bytesOf(p.output) != bytesOf(p.input))
         continue;
       auto it = fixed.find(p.input);
+      if (p.must) {
+        if (it != fixed.end())
+          fixed[p.output] = it->second;
+        else
+          over[p.output] = p.input;
+        continue;
+      }
       if (it != fixed.end()) {
         // A slot's contents may be overwritten only by who is its last reader.
         auto load = dyn_cast_or_null<StateOpInterface>(p.input.getDefiningOp());
@@ -253,7 +264,7 @@ private:
     cleanup.addPass(createCanonicalizerPass());
     if (failed(cleanup.run(entry)))
       return failure();
-    auto units = makeUnits(entry, *image.kernels);
+    auto units = makeUnits(entry, *image.kernels, settings.profile);
     if (failed(units))
       return failure();
     EntryPlacer placer(entry, *units, layout);
@@ -338,7 +349,7 @@ private:
     for (const auto &arg : call.args)
       command.args.push_back(std::holds_alternative<Value>(arg)
                                  ? placer.region(std::get<Value>(arg))
-                                 : layout.rankIndex(std::get<RankIndex>(arg).axes, 1));
+                                 : layout.extra(std::get<BodyInput>(arg)));
     rt::Command &made = add(kind, std::move(command), label);
     made.bytes = call.bytes;
     made.flops = call.flops;

@@ -117,6 +117,29 @@ rt::Region StateLayout::rankIndex(ArrayAttr axes, int64_t scale) {
   return it->second;
 }
 
+rt::Region StateLayout::extra(const BodyInput &input) {
+  if (!input.table)
+    return rankIndex(input.axes, 1);
+  auto [it, fresh] = tables.try_emplace(input.table);
+  if (fresh) {
+    rt::Constant constant;
+    constant.name = "table " + std::to_string(tables.size());
+    constant.region = it->second = constants.add(input.table.getNumElements() * 4);
+    rt::Constant::Numbers numbers;
+    if (input.table.getElementType().isInteger(32)) {
+      constant.type = rt::DataType::I32;
+      for (const APInt &x : input.table.getValues<APInt>())
+        numbers.values.push_back(static_cast<double>(x.getSExtValue()));
+    } else {
+      for (const APFloat &x : input.table.getValues<APFloat>())
+        numbers.values.push_back(x.convertToDouble());
+    }
+    constant.contents = std::move(numbers);
+    program.constants.push_back(std::move(constant));
+  }
+  return it->second;
+}
+
 int32_t StateLayout::group(ArrayAttr axes) {
   rt::AxisList list = axisList(axes);
   auto it = llvm::find(program.groups, list);

@@ -31,6 +31,8 @@ public:
   std::optional<rt::Region> exchange(llvm::StringRef name) const;
   /// An i32 constant: this rank's index over `axes` times `scale`.
   rt::Region rankIndex(mlir::ArrayAttr axes, int64_t scale);
+  /// A table of constants, or this rank's coordinate.
+  rt::Region extra(const BodyInput &input);
   /// Number of the communicator group over `axes`.
   int32_t group(mlir::ArrayAttr axes);
   /// Regions that are zero when a step starts.
@@ -47,6 +49,7 @@ private:
   SegmentWriter scalars, io, constants;
   llvm::StringMap<rt::Region> slots, named;
   std::map<std::pair<rt::AxisList, int64_t>, rt::Region> indices;
+  llvm::DenseMap<mlir::Attribute, rt::Region> tables;
   llvm::SmallVector<rt::Region> zeroed;
 };
 

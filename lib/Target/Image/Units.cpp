@@ -1,6 +1,7 @@
 //===- Units.cpp - What runs as one step of a program ----------------------===//
 
 #include "lib/Target/Image/Units.h"
+#include "cleave/Target/CPU/LibraryKernels.h"
 #include "cleave/Transforms/Fusion/Fusion.h"
 #include "dialects/Dist/Dist.h"
 #include "llvm/ADT/SetVector.h"
@@ -95,17 +96,64 @@ private:
 };
 } // namespace
 
-static Unit singleUnit(Operation *op) {
+static FailureOr<Unit> singleUnit(Operation *op, ModuleOp kernels, const cpu::Profile &profile) {
   Unit unit;
   unit.ops.push_back(op);
   llvm::append_range(unit.inputs, op->getOperands());
   llvm::append_range(unit.outputs, op->getResults());
   if (isa<dist::AllReduceOp>(op))
     unit.inPlace.push_back({op->getResult(0), op->getOperand(0)});
+  auto library = dyn_cast<LibraryKernelOpInterface>(op);
+  for (const LibraryKernel &request :
+       library ? library.getLibraryKernels() : SmallVector<LibraryKernel>()) {
+    auto kernel = cpu::addLibraryKernel(kernels, request, profile);
+    if (failed(kernel))
+      return failure();
+    KernelCall call;
+    call.symbol = kernel->symbol;
+    call.extent = kernel->extent;
+    call.grain = kernel->grain;
+    call.flops = kernel->flops;
+    for (unsigned i : request.operands)
+      call.args.push_back(op->getOperand(i));
+    for (unsigned i : request.results)
+      call.args.push_back(Value(op->getResult(i)));
+    unit.kernels.push_back(std::move(call));
+  }
   return unit;
 }
 
-FailureOr<std::vector<Unit>> makeUnits(func::FuncOp entry, ModuleOp kernels) {
+/// A fusion group and its one kernel.
+static Unit kernelUnit(KernelGroup &group, llvm::DenseSet<Operation *> &grouped) {
+  Unit unit;
+  unit.ops = group.ops;
+  grouped.insert(group.ops.begin(), group.ops.end());
+  KernelCall call;
+  call.symbol = group.symbol;
+  call.extent = group.extent;
+  call.grain = group.grain;
+  call.bytes = static_cast<double>(group.bytes);
+  call.flops = static_cast<double>(group.flops);
+  for (KernelInput &input : group.inputs) {
+    if (input.value) {
+      unit.inputs.push_back(input.value);
+      call.args.push_back(input.value);
+    } else {
+      call.args.push_back(*input.extra);
+    }
+  }
+  for (KernelOutput &output : group.outputs) {
+    unit.outputs.push_back(output.value);
+    call.args.push_back(output.value);
+    if (output.inPlace)
+      unit.inPlace.push_back({output.value, output.inPlace, /*must=*/true});
+  }
+  unit.kernels.push_back(std::move(call));
+  return unit;
+}
+
+FailureOr<std::vector<Unit>> makeUnits(func::FuncOp entry, ModuleOp kernels,
+                                      const cpu::Profile &profile) {
   decideFusion(entry);
   auto groups = outlineKernels(entry, kernels);
   if (failed(groups))
@@ -115,8 +163,12 @@ FailureOr<std::vector<Unit>> makeUnits(func::FuncOp entry, ModuleOp kernels) {
   for (KernelGroup &group : *groups)
     units.push_back(kernelUnit(group, grouped));
   for (Operation &op : entry.getBody().front().without_terminator())
-    if (!grouped.contains(&op))
-      units.push_back(singleUnit(&op));
+    if (!grouped.contains(&op)) {
+      auto unit = singleUnit(&op, kernels, profile);
+      if (failed(unit))
+        return failure();
+      units.push_back(std::move(*unit));
+    }
   return Ordering(entry, std::move(units)).run();
 }
 

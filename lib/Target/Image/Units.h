@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "cleave/Target/CPU/KernelCompiler.h"
 #include "dialects/Interfaces/Interfaces.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/SmallVector.h"
@@ -16,22 +17,19 @@
 
 namespace cleave::image {
 
-/// This rank's index over some axes of the mesh, as a kernel's operand.
-struct RankIndex {
-  mlir::ArrayAttr axes;
-};
-
 /// One launch of a kernel.
 struct KernelCall {
   std::string symbol;
-  std::vector<std::variant<mlir::Value, RankIndex>> args;
+  /// Values, and tables or coordinates that the program supplies.
+  std::vector<std::variant<mlir::Value, BodyInput>> args;
   int64_t extent = 1, grain = 1;
   double bytes = 0, flops = 0;
 };
 
-/// An output that may be written over an input.
+/// An output that lies over an input: it may, or (`must`) the kernel relies on it.
 struct InPlace {
   mlir::Value output, input;
+  bool must = false;
 };
 
 struct Unit {
@@ -43,6 +41,7 @@ struct Unit {
 
 /// Cuts `entry` into units in an order in which they can run. Kernels are added
 /// to `kernels`.
-mlir::FailureOr<std::vector<Unit>> makeUnits(mlir::func::FuncOp entry, mlir::ModuleOp kernels);
+mlir::FailureOr<std::vector<Unit>> makeUnits(mlir::func::FuncOp entry, mlir::ModuleOp kernels,
+                                             const cpu::Profile &profile);
 
 } // namespace cleave::image

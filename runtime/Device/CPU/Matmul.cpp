@@ -15,7 +15,6 @@
 #include <cstring>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 namespace cleave::rt {
@@ -66,6 +65,15 @@ MatmulProblem transposed(const MatmulProblem &problem) {
   return result;
 }
 
+/// Failures while running become an error of the pool.
+void check(dnnl_status_t status) {
+  dnnl::error::wrap_c_api(status, "oneDNN failed to run a product");
+}
+
+void set(const dnnl::memory &memory, void *address) {
+  check(dnnl_memory_set_data_handle(memory.get(), address));
+}
+
 /// What distinguishes one compiled tile from another.
 struct TileKey {
   int64_t m, n, k;
@@ -77,9 +85,16 @@ struct TileKey {
   bool operator<(const TileKey &other) const { return tied() < other.tied(); }
 };
 
+/// oneDNN's handles on the operands of a call; made once for each worker, since
+/// making them costs as much as a small product.
+struct Operands {
+  dnnl::memory a, b, c, scratch;
+};
+
 struct Tile {
   dnnl::matmul primitive;
   dnnl::memory::desc a, b, c, scratch;
+  std::vector<Operands> ofWorker;
 };
 
 /// 64-byte aligned, grown as needed before anything runs.
@@ -176,6 +191,12 @@ StatusOr<const Tile *> MatmulEngine::State::tileFor(const TileKey &key) {
     dnnl::matmul::primitive_desc primitive({tile->a, tile->b, tile->c}, attributes, engine);
     tile->scratch = primitive.scratchpad_desc();
     tile->primitive = dnnl::matmul(primitive);
+    for (unsigned worker = 0; worker < pool.size(); ++worker) {
+      // Made without memory; the address comes with each call.
+      auto handle = [&](const memory::desc &desc) { return memory(desc, engine, nullptr); };
+      tile->ofWorker.push_back(
+          {handle(tile->a), handle(tile->b), handle(tile->c), handle(tile->scratch)});
+    }
   } catch (const dnnl::error &error) {
     return missingError("device.matmul_refused",
                         fmt::format("oneDNN refuses a product of {} × {} × {}: {}", key.m, key.n,
@@ -242,13 +263,14 @@ void MatmulEngine::State::runTask(const MatmulPlan &plan, int64_t task, unsigned
   c += row * grid.tileM * problem.c.row + column * grid.tileN * problem.c.column;
 
   useOneThread();
-  dnnl::memory memoryA(tile.a, engine, nullptr), memoryB(tile.b, engine, nullptr),
-      memoryC(tile.c, engine, nullptr);
-  dnnl::memory memoryScratch(tile.scratch, engine, scratch[worker].get());
-  const std::unordered_map<int, dnnl::memory> arguments = {{DNNL_ARG_SRC, memoryA},
-                                                           {DNNL_ARG_WEIGHTS, memoryB},
-                                                           {DNNL_ARG_DST, memoryC},
-                                                           {DNNL_ARG_SCRATCHPAD, memoryScratch}};
+  const Operands &operands = tile.ofWorker[worker];
+  // Scratch may have grown for other products since the handles were made.
+  set(operands.scratch, scratch[worker].get());
+  const std::array<dnnl_exec_arg_t, 4> arguments = {
+      {{DNNL_ARG_SRC, operands.a.get()},
+       {DNNL_ARG_WEIGHTS, operands.b.get()},
+       {DNNL_ARG_DST, operands.c.get()},
+       {DNNL_ARG_SCRATCHPAD, operands.scratch.get()}}};
   for (int64_t index = first; index < last; ++index) {
     int64_t rest = index, offsetA = 0, offsetB = 0, offsetC = 0;
     for (size_t d = problem.batch.size(); d-- > 0;) {
@@ -260,10 +282,11 @@ void MatmulEngine::State::runTask(const MatmulPlan &plan, int64_t task, unsigned
       offsetC += at * batch.strideC;
     }
     // oneDNN takes all operands as mutable; it writes only to the result.
-    memoryA.set_data_handle(const_cast<float *>(a + offsetA));
-    memoryB.set_data_handle(const_cast<float *>(b + offsetB));
-    memoryC.set_data_handle(c + offsetC);
-    tile.primitive.execute(streams[worker], arguments);
+    set(operands.a, const_cast<float *>(a + offsetA));
+    set(operands.b, const_cast<float *>(b + offsetB));
+    set(operands.c, c + offsetC);
+    check(dnnl_primitive_execute(tile.primitive.get(), streams[worker].get(),
+                                 static_cast<int>(arguments.size()), arguments.data()));
   }
 }
 

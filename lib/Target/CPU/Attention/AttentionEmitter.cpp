@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -41,20 +42,20 @@ HeadRows AttentionEmitter::queryRows(unsigned operand) {
   int64_t stride = sizes.kvHeads * sizes.group * sizes.headDim;
   Value head = t.add(t.mul(kvHead, sizes.group), group);
   Value offset = t.add(t.mul(batch, sizes.sequence * stride), t.mul(head, sizes.headDim));
-  return {t.at(operands[operand], offset), stride, sizes.sequence - 1};
+  return {t.at(operands[operand], offset), stride, t.index(sizes.sequence - 1)};
 }
 
 HeadRows AttentionEmitter::keyRows(unsigned operand) {
   int64_t stride = sizes.kvHeads * sizes.headDim;
   Value offset = t.add(t.mul(batch, sizes.sequence * stride), t.mul(kvHead, sizes.headDim));
-  return {t.at(operands[operand], offset), stride, sizes.sequence - 1};
+  return {t.at(operands[operand], offset), stride, t.index(sizes.sequence - 1)};
 }
 
 HeadRows AttentionEmitter::lseRows(unsigned operand) {
   int64_t stride = sizes.kvHeads * sizes.group;
   Value head = t.add(t.mul(kvHead, sizes.group), group);
   return {t.at(operands[operand], t.add(t.mul(batch, sizes.sequence * stride), head)), stride,
-          sizes.sequence - 1};
+          t.index(sizes.sequence - 1)};
 }
 
 TileRange AttentionEmitter::tileRange(Value tile) {
@@ -62,8 +63,8 @@ TileRange AttentionEmitter::tileRange(Value tile) {
   return {first, t.min(t.index(t.edge), t.sub(t.index(sizes.sequence), first))};
 }
 
-std::function<Value(Value)> AttentionEmitter::rowsFrom(const HeadRows &head, Value first) {
-  return [this, head, first](Value row) { return t.rowOf(head, t.add(first, row)); };
+std::function<Value(Value)> AttentionEmitter::rowsOf(const HeadRows &head) {
+  return [this, head](Value row) { return t.rowOf(head, row); };
 }
 
 std::function<Value(Value)> AttentionEmitter::columnsOf(Value tile) {
@@ -74,10 +75,41 @@ std::function<Value(Value)> AttentionEmitter::columnsOf(Value tile) {
 // Shared steps
 //===----------------------------------------------------------------------===//
 
-void AttentionEmitter::productWithQueries(const HeadRows &keys, Value firstKey, Value packed,
-                                          Value tile, Value queries, bool diagonal) {
+// A product walks the rows of a tile many times. Rows a power of two apart (or near
+// it) share few of the 64 sets of a first-level cache and push each other out, while
+// a copy costs a twentieth of one product.
+Value AttentionEmitter::stagingFor(int64_t stride) {
+  constexpr int64_t kLine = 16, kSets = 64;
+  int64_t used[kSets] = {}, fullest = 0;
+  for (int64_t row = 0; row < t.edge; ++row)
+    for (int64_t line = row * stride / kLine; line * kLine < row * stride + sizes.headDim; ++line)
+      fullest = std::max(fullest, ++used[line % kSets]);
+  int64_t even = (t.edge * sizes.headDim + kLine * kSets - 1) / (kLine * kSets);
+  return fullest > 2 * even ? t.tile(t.edge * sizes.headDim) : Value();
+}
+
+HeadRows AttentionEmitter::stage(const HeadRows &head, Value first, Value count, Value buffer) {
+  if (!buffer) {
+    Value last = t.sub(head.last, first);
+    return {t.at(head.base, t.mul(first, head.stride)), head.stride, last};
+  }
+  t.loop(t.index(0), count, 1, [&](Value row) {
+    Value source = t.rowOf(head, t.add(first, row));
+    Value target = t.at(buffer, t.mul(row, sizes.headDim));
+    t.panels(sizes.headDim, [&](Value column, Panel panel) {
+      for (int64_t v = 0; v < panel.count; ++v) {
+        Value offset = t.add(column, v * panel.type.getNumElements());
+        t.store(t.load(panel.type, t.at(source, offset)), t.at(target, offset));
+      }
+    });
+  });
+  return {buffer, sizes.headDim, t.sub(count, t.index(1))};
+}
+
+void AttentionEmitter::productWithQueries(const HeadRows &keys, Value packed, Value tile,
+                                          Value queries, bool diagonal) {
   Product product;
-  product.aRow = rowsFrom(keys, firstKey);
+  product.aRow = rowsOf(keys);
   product.b = packed;
   product.bStride = t.edge;
   product.c = tile;
@@ -92,21 +124,21 @@ void AttentionEmitter::productWithQueries(const HeadRows &keys, Value firstKey, 
   });
 }
 
-void AttentionEmitter::sumOverKeys(Value weights, const HeadRows &rows, Value firstKey, Value to,
-                                   Value queries, bool diagonal, Value rowScale) {
+void AttentionEmitter::sumOverKeys(Value weights, const HeadRows &keys, Value to, Value queries,
+                                   bool diagonal, Value rowScale) {
   Product product;
   product.aRow = columnsOf(weights);
   product.aStep = t.edge;
-  product.b = t.at(rows.base, t.mul(firstKey, rows.stride));
-  product.bStride = rows.stride;
+  product.b = keys.base;
+  product.bStride = keys.stride;
   product.c = to;
   product.cStride = sizes.headDim;
   product.accumulate = !diagonal;
   product.rowScale = rowScale;
   t.panels(sizes.headDim, [&](Value column, Panel panel) {
     t.loop(t.index(0), queries, t.rows, [&](Value row) {
-      Value keys = diagonal ? t.min(queries, t.add(row, t.rows)) : t.index(t.edge);
-      t.microTile(product, row, column, panel, t.index(0), keys);
+      Value end = diagonal ? t.min(queries, t.add(row, t.rows)) : t.index(t.edge);
+      t.microTile(product, row, column, panel, t.index(0), end);
     });
   });
 }
@@ -186,8 +218,8 @@ LogicalResult buildAttentionFunction(ModuleOp module, StringRef name, const Atte
   if (failed(checkSizes(module, name, sizes, profile)))
     return failure();
   MLIRContext *context = module.getContext();
-  context->loadDialect<arith::ArithDialect, func::FuncDialect, LLVM::LLVMDialect,
-                       math::MathDialect, scf::SCFDialect, vector::VectorDialect>();
+  context->loadDialect<arith::ArithDialect, func::FuncDialect, LLVM::LLVMDialect, math::MathDialect,
+                       scf::SCFDialect, vector::VectorDialect>();
   ImplicitLocOpBuilder b(NameLoc::get(StringAttr::get(context, name), module.getLoc()), context);
   b.setInsertionPointToEnd(module.getBody());
   Type ptr = LLVM::LLVMPointerType::get(context), i64 = b.getI64Type();

@@ -43,18 +43,24 @@ public:
   int64_t tiles() const { return (sizes.sequence + t.edge - 1) / t.edge; }
   TileRange tileRange(Value tile);
 
-  /// The rows of a head from `first` on, as rows of a product's A.
-  std::function<Value(Value)> rowsFrom(const HeadRows &head, Value first);
+  /// A stack buffer for a tile of rows that lie `stride` elements apart, or null if
+  /// they can be used where they are.
+  Value stagingFor(int64_t stride);
+  /// Rows [first, first + count) of `head` as rows of their own, copied to `buffer` if
+  /// there is one.
+  HeadRows stage(const HeadRows &head, Value first, Value count, Value buffer);
+  /// The rows of a head as rows of a product's A.
+  std::function<Value(Value)> rowsOf(const HeadRows &head);
   /// The columns of a tile on the stack, as rows of a product's A.
   std::function<Value(Value)> columnsOf(Value tile);
 
-  /// tile[key, query] = A rows (keys) times the packed queries, `keys` rows of it; on
-  /// the diagonal only micro-tiles with a visible element.
-  void productWithQueries(const HeadRows &keys, Value firstKey, Value packed, Value tile,
-                          Value queries, bool diagonal);
+  /// tile[key, query] = the keys' rows times the packed queries; on the diagonal only
+  /// micro-tiles with a visible element.
+  void productWithQueries(const HeadRows &keys, Value packed, Value tile, Value queries,
+                          bool diagonal);
   /// to[query, :] (+)= sum over keys of weights[key, query] * key's row.
-  void sumOverKeys(Value weights, const HeadRows &rows, Value firstKey, Value to, Value queries,
-                   bool diagonal, Value rowScale);
+  void sumOverKeys(Value weights, const HeadRows &keys, Value to, Value queries, bool diagonal,
+                   Value rowScale);
   /// Writes rows [0, count) of a stack buffer to the head's rows from `first` on, each
   /// times `factor(row, type)`.
   void writeRows(Value from, const HeadRows &to, TileRange range,

@@ -39,7 +39,8 @@ public:
         keys(t.tile(e.sizes.headDim * t.edge)), values(t.tile(e.sizes.headDim * t.edge)),
         scores(t.tile(t.edge * t.edge)), products(t.tile(t.edge * t.edge)),
         keySums(t.tile(t.edge * e.sizes.headDim)), valueSums(t.tile(t.edge * e.sizes.headDim)),
-        lse(t.tile(t.edge)), deltas(t.tile(t.edge)) {}
+        lse(t.tile(t.edge)), deltas(t.tile(t.edge)), queryStaging(e.stagingFor(queryStride())),
+        gradientStaging(e.stagingFor(queryStride())) {}
 
   void emit(Value unit) {
     Value tile = e.selectKeyUnit(unit);
@@ -62,10 +63,15 @@ public:
   }
 
 private:
+  int64_t queryStride() const { return e.sizes.kvHeads * e.sizes.group * e.sizes.headDim; }
+
   void emitTile(TileRange queries, bool diagonal) {
-    HeadRows query = e.queryRows(kQuery), gradient = e.queryRows(kOutGradient);
-    t.rowDots(gradient, e.queryRows(kOut), queries.first, queries.count, e.sizes.headDim, deltas);
+    t.rowDots(e.queryRows(kOutGradient), e.queryRows(kOut), queries.first, queries.count,
+              e.sizes.headDim, deltas);
     t.gather(e.lseRows(kLse), queries.first, queries.count, lse);
+    HeadRows query = e.stage(e.queryRows(kQuery), queries.first, queries.count, queryStaging);
+    HeadRows gradient =
+        e.stage(e.queryRows(kOutGradient), queries.first, queries.count, gradientStaging);
     emitProduct(query, queries, keys, scores, diagonal);
     emitProduct(gradient, queries, values, products, diagonal);
     t.loop(t.index(0), range.count, 2 * t.lanes,
@@ -78,7 +84,7 @@ private:
   void emitProduct(const HeadRows &rows, TileRange queries, Value packed, Value tile,
                    bool diagonal) {
     Product product;
-    product.aRow = e.rowsFrom(rows, queries.first);
+    product.aRow = e.rowsOf(rows);
     product.b = packed;
     product.bStride = t.edge;
     product.c = tile;
@@ -103,7 +109,8 @@ private:
       });
     t.loop(begin, queries.count, 1, [&](Value query) {
       Value offset = t.add(t.mul(query, t.edge), column);
-      Value logSum = t.splat(vector, t.at(lse, query)), delta = t.splat(vector, t.at(deltas, query));
+      Value logSum = t.splat(vector, t.at(lse, query)),
+            delta = t.splat(vector, t.at(deltas, query));
       Value score = t.load(vector, t.at(scores, offset));
       Value p = e.exp(arith::SubFOp::create(t.b, score, logSum));
       Value product = t.load(vector, t.at(products, offset));
@@ -123,7 +130,7 @@ private:
     Product product;
     product.aRow = e.columnsOf(weights);
     product.aStep = t.edge;
-    product.b = t.at(rows.base, t.mul(queries.first, rows.stride));
+    product.b = rows.base;
     product.bStride = rows.stride;
     product.c = to;
     product.cStride = e.sizes.headDim;
@@ -138,11 +145,12 @@ private:
   AttentionEmitter &e;
   TileEmitter &t;
   VectorType vector;
-  Value keys, values;       ///< scaled keys and values, [head_dim, key]
-  Value scores, products;   ///< [query, key]
-  Value keySums, valueSums; ///< [key, head_dim]
-  Value lse, deltas;        ///< of each query
-  TileRange range;          ///< of the keys
+  Value keys, values;                  ///< scaled keys and values, [head_dim, key]
+  Value scores, products;              ///< [query, key]
+  Value keySums, valueSums;            ///< [key, head_dim]
+  Value lse, deltas;                   ///< of each query
+  Value queryStaging, gradientStaging; ///< or null
+  TileRange range;                     ///< of the keys
 };
 
 } // namespace

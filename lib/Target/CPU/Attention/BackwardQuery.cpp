@@ -35,7 +35,9 @@ public:
       : e(emitter), t(emitter.t), vector(t.vectorOf(2 * t.lanes)),
         queries(t.tile(e.sizes.headDim * t.edge)), gradients(t.tile(e.sizes.headDim * t.edge)),
         scores(t.tile(t.edge * t.edge)), products(t.tile(t.edge * t.edge)),
-        sums(t.tile(t.edge * e.sizes.headDim)), lse(t.tile(t.edge)), deltas(t.tile(t.edge)) {}
+        sums(t.tile(t.edge * e.sizes.headDim)), lse(t.tile(t.edge)), deltas(t.tile(t.edge)),
+        keyStaging(e.stagingFor(e.sizes.kvHeads * e.sizes.headDim)),
+        valueStaging(e.stagingFor(e.sizes.kvHeads * e.sizes.headDim)) {}
 
   void emit(Value unit) {
     Value tile = e.selectQueryUnit(unit);
@@ -55,11 +57,14 @@ public:
 
 private:
   void emitTile(Value firstKey, bool diagonal) {
-    e.productWithQueries(e.keyRows(kKey), firstKey, queries, scores, range.count, diagonal);
-    e.productWithQueries(e.keyRows(kValue), firstKey, gradients, products, range.count, diagonal);
+    Value keys = diagonal ? range.count : t.index(t.edge);
+    HeadRows key = e.stage(e.keyRows(kKey), firstKey, keys, keyStaging);
+    HeadRows value = e.stage(e.keyRows(kValue), firstKey, keys, valueStaging);
+    e.productWithQueries(key, queries, scores, range.count, diagonal);
+    e.productWithQueries(value, gradients, products, range.count, diagonal);
     t.loop(t.index(0), range.count, 2 * t.lanes,
            [&](Value column) { emitScoreGradients(column, diagonal); });
-    e.sumOverKeys(scores, e.keyRows(kKey), firstKey, sums, range.count, diagonal, Value());
+    e.sumOverKeys(scores, key, sums, range.count, diagonal, Value());
   }
 
   /// Replaces scores by their gradients.
@@ -84,10 +89,11 @@ private:
   AttentionEmitter &e;
   TileEmitter &t;
   VectorType vector;
-  Value queries, gradients; ///< scaled queries and gradients of out, [head_dim, query]
-  Value scores, products;   ///< [key, query]
-  Value sums;               ///< [query, head_dim]
-  Value lse, deltas;        ///< of each query
+  Value queries, gradients;       ///< scaled queries and gradients of out, [head_dim, query]
+  Value scores, products;         ///< [key, query]
+  Value sums;                     ///< [query, head_dim]
+  Value lse, deltas;              ///< of each query
+  Value keyStaging, valueStaging; ///< or null
   TileRange range;
 };
 

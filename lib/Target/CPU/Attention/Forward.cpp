@@ -26,7 +26,7 @@ public:
       : e(emitter), t(emitter.t), vector(t.vectorOf(2 * t.lanes)),
         packed(t.tile(e.sizes.headDim * t.edge)), scores(t.tile(t.edge * t.edge)),
         sums(t.tile(t.edge * e.sizes.headDim)), maxima(t.tile(t.edge)), totals(t.tile(t.edge)),
-        factors(t.tile(t.edge)) {}
+        factors(t.tile(t.edge)), staging(e.stagingFor(e.sizes.kvHeads * e.sizes.headDim)) {}
 
   void emit(Value unit) {
     Value tile = e.selectQueryUnit(unit);
@@ -41,20 +41,20 @@ public:
 
 private:
   void emitTile(Value firstKey, bool diagonal) {
-    e.productWithQueries(e.keyRows(kKey), firstKey, packed, scores, range.count, diagonal);
+    Value keys = diagonal ? range.count : t.index(t.edge);
+    HeadRows key = e.stage(e.keyRows(kKey), firstKey, keys, staging);
+    e.productWithQueries(key, packed, scores, range.count, diagonal);
     t.loop(t.index(0), range.count, 2 * t.lanes, [&](Value column) {
       if (diagonal)
         emitFirstSoftmax(column);
       else
         emitNextSoftmax(column);
     });
-    e.sumOverKeys(scores, e.keyRows(kValue), firstKey, sums, range.count, diagonal,
-                  diagonal ? Value() : factors);
+    HeadRows value = e.stage(e.keyRows(kValue), firstKey, keys, staging);
+    e.sumOverKeys(scores, value, sums, range.count, diagonal, diagonal ? Value() : factors);
   }
 
-  Value scoreAt(Value key, Value column) {
-    return t.at(scores, t.add(t.mul(key, t.edge), column));
-  }
+  Value scoreAt(Value key, Value column) { return t.at(scores, t.add(t.mul(key, t.edge), column)); }
 
   /// The score, or -infinity where the key comes after the query.
   Value visibleScore(Value key, Value column) {
@@ -117,21 +117,20 @@ private:
     });
     HeadRows lse = e.lseRows(kLse);
     t.loop(t.index(0), range.count, 1, [&](Value row) {
-      t.store(t.load(t.b.getF32Type(), t.at(maxima, row)),
-              t.rowOf(lse, t.add(range.first, row)));
+      t.store(t.load(t.b.getF32Type(), t.at(maxima, row)), t.rowOf(lse, t.add(range.first, row)));
     });
-    e.writeRows(sums, e.queryRows(kOut), range, [&](Value row, VectorType type) {
-      return t.splat(type, t.at(factors, row));
-    });
+    e.writeRows(sums, e.queryRows(kOut), range,
+                [&](Value row, VectorType type) { return t.splat(type, t.at(factors, row)); });
   }
 
   AttentionEmitter &e;
   TileEmitter &t;
   VectorType vector;
-  Value packed;                 ///< scaled queries, [head_dim, query]
-  Value scores;                 ///< then their exponentials, [key, query]
-  Value sums;                   ///< [query, head_dim]
+  Value packed;                  ///< scaled queries, [head_dim, query]
+  Value scores;                  ///< then their exponentials, [key, query]
+  Value sums;                    ///< [query, head_dim]
   Value maxima, totals, factors; ///< of each query; what to multiply older sums by
+  Value staging;                 ///< keys, then values, or null
   TileRange range;
 };
 

@@ -71,7 +71,7 @@ Value TileEmitter::tile(int64_t elements) {
 }
 
 Value TileEmitter::rowOf(const HeadRows &head, Value row) {
-  return at(head.base, mul(min(row, index(head.last)), head.stride));
+  return at(head.base, mul(min(row, head.last), head.stride));
 }
 
 //===----------------------------------------------------------------------===//
@@ -252,9 +252,8 @@ void TileEmitter::rowDots(const HeadRows &x, const HeadRows &y, Value first, Val
 }
 
 void TileEmitter::gather(const HeadRows &from, Value first, Value count, Value to) {
-  loop(index(0), count, 1, [&](Value i) {
-    store(load(f32, rowOf(from, add(first, i))), at(to, i));
-  });
+  loop(index(0), count, 1,
+       [&](Value i) { store(load(f32, rowOf(from, add(first, i))), at(to, i)); });
 }
 
 } // namespace cleave::cpu

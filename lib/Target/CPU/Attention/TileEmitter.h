@@ -41,7 +41,7 @@ struct Panel {
 struct HeadRows {
   Value base;         ///< of row 0
   int64_t stride = 0; ///< from row to row
-  int64_t last = 0;   ///< index of the last row
+  Value last;         ///< index of the last row
 };
 
 /// The factors and the result of a product. Null members: see each.
@@ -102,8 +102,7 @@ public:
 
   // Loops over [lower, upper).
   using Body = llvm::function_ref<void(Value)>;
-  using CarryingBody =
-      llvm::function_ref<llvm::SmallVector<Value>(Value, llvm::ArrayRef<Value>)>;
+  using CarryingBody = llvm::function_ref<llvm::SmallVector<Value>(Value, llvm::ArrayRef<Value>)>;
   void loop(Value lower, Value upper, int64_t step, Body body);
   llvm::SmallVector<Value> loop(Value lower, Value upper, int64_t step,
                                 llvm::ArrayRef<Value> carried, CarryingBody body);

@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <functional>
+#include <limits>
 
 using namespace cleave::rt;
 
@@ -172,6 +174,47 @@ TEST(Program, RefusesForeignText) {
   EXPECT_EQ(kindOf(replaced("\"op\": \"zero\"", "\"op\": \"zeros\"")), "image.unknown_value");
   EXPECT_EQ(kindOf(text.substr(0, text.size() / 2)), "json.syntax");
   EXPECT_EQ(kindOf("[]"), "image.wrong_type");
+}
+
+TEST(Program, RefusesConstantsBeyondTheirType) {
+  expectRefused("image.constant",
+                [](Program &p) { p.constants[0].contents = Constant::Numbers{{1e300, 0}}; });
+  expectRefused("image.constant",
+                [](Program &p) { p.constants[2].contents = Constant::Iota{0, 1e9}; });
+  expectRefused("image.constant", [](Program &p) {
+    p.constants[3].contents = Constant::BlockStart{{1}, std::numeric_limits<int64_t>::max()};
+    p.constants[3].type = DataType::I32;
+    p.constants[3].region.bytes = 4;
+  });
+}
+
+// Whatever number of an image is replaced by whatever other, the reader answers
+// with a program that keeps all promises or with an error, and never crashes.
+TEST(Program, SurvivesEveryReplacedNumber) {
+  const std::string text = toImageText(everything());
+  int refused = 0, accepted = 0;
+  for (size_t at = 0; at < text.size();) {
+    if (!std::isdigit(static_cast<unsigned char>(text[at]))) {
+      ++at;
+      continue;
+    }
+    const size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
+    for (const char *other : {"-1", "0", "3", "9223372036854775807", "4611686018427387904",
+                              "99999999999999999999", "1e308", "null", "[]", "\"\""}) {
+      auto back = programFromImage(text.substr(0, at) + other + text.substr(end));
+      ++(back.ok() ? accepted : refused);
+      if (!back.ok()) {
+        EXPECT_TRUE(back.error().kind.starts_with("image.") ||
+                    back.error().kind.starts_with("json."))
+            << back.error().kind;
+      } else {
+        EXPECT_TRUE(validate(*back).ok());
+      }
+    }
+    at = end;
+  }
+  EXPECT_GT(refused, 500);
+  EXPECT_GT(accepted, 50); // a label's, a recipe's or a cost's number may be anything
 }
 
 TEST(Base64, RoundTripsAndRefusesOtherForms) {

@@ -210,6 +210,24 @@ TEST(TrainMain, EvaluatesOverAllSequencesWhateverTheBatch) {
   }
 }
 
+TEST(TrainMain, AnErrorOnOneRankEndsAllOfThemAndNamesItsCause) {
+  TrainRun run;
+  std::string bytes = readWholeFile(run.file("tokens.bin")).value();
+  // Sequence 7 is rank 1's in the second step of a global batch of 4.
+  const size_t token = 7 * tiny::sequence + 2;
+  bytes[2 * token] = 100;
+  ASSERT_TRUE(writeFileAtomically(run.file("bad.bin"), bytes).ok());
+  std::filesystem::rename(run.file("bad.bin"), run.file("tokens.bin"));
+  testing::internal::CaptureStderr();
+  const int code = run(tiny::program(2, 2, 1), {"--steps", "5", "--log", run.file("log")});
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(code, 2) << text;
+  EXPECT_NE(text.find("error[data.token_out_of_range]"), std::string::npos) << text;
+  EXPECT_NE(text.find(std::to_string(token)), std::string::npos) << text;
+  EXPECT_NE(text.find("on rank 1 in step 2"), std::string::npos) << text;
+  EXPECT_EQ(run.log().size(), 1u);
+}
+
 TEST(TrainMain, ALossThatIsNotFiniteEndsTheRun) {
   TrainRun run;
   Program program = tiny::program(2, 2, 1);

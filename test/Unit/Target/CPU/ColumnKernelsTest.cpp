@@ -143,4 +143,42 @@ TEST(ScatterKernels, EmbeddingGradient) {
   }
 }
 
+// Tokens in two dimensions, and ids that are computed (a shard's part of the rows).
+TEST(ScatterKernels, TokensOfSeveralSequences) {
+  const int64_t vocab = 23, batch = 3, length = 17, cols = 40, offset = 4;
+  KernelText k(vocab);
+  k.input("ids", {batch, length}, "i32").input("dy", {batch, length, cols});
+  k.output("d", {vocab, cols}).fill("zero", {vocab, cols}, "0.0");
+  k.raw("e", {batch, length}, "%e = tensor.empty() : tensor<3x17xi32>");
+  k.raw("local", {batch, length},
+        "%local = linalg.generic {indexing_maps = [affine_map<(b, t) -> (b, t)>, "
+        "affine_map<(b, t) -> (b, t)>], iterator_types = [\"parallel\", \"parallel\"]} "
+        "ins(%ids : tensor<3x17xi32>) outs(%e : tensor<3x17xi32>) { ^bb0(%i: i32, %o: i32): "
+        "%c = arith.constant 4 : i32 %s = arith.subi %i, %c : i32 linalg.yield %s : i32 } "
+        "-> tensor<3x17xi32>",
+        "i32");
+  k.generic("sum", {vocab, cols}, "v c b t", "pprr", {{"local", "b t"}, {"dy", "b t c"}},
+            {"zero", "v c"},
+            "%v = linalg.index 0 : index; %row = arith.index_cast %v : index to i32;"
+            "%hit = arith.cmpi eq, %a0, %row : i32; z = constant 0.0;"
+            "%x = arith.select %hit, %a1, %z : f32; u = addf o x; yield u");
+  k.returns({"sum"});
+  CompiledKernel kernel(k.text(), "k");
+  Ints ids(batch * length);
+  for (size_t t = 0; t < ids.size(); ++t)
+    ids[t] = int32_t(t * 11 % 31);
+  Floats dy = normal(ids.size() * cols, 1);
+  auto got = run(kernel, vocab, {in(ids), in(dy), out(vocab * cols)});
+  expectNear(
+      got[0],
+      [&](size_t i) {
+        double sum = 0;
+        for (size_t t = 0; t < ids.size(); ++t)
+          if (ids[t] - offset == int32_t(i / cols))
+            sum += dy[t * cols + i % cols];
+        return sum;
+      },
+      1e-5, 1e-6, "embedding gradient");
+}
+
 } // namespace

@@ -86,8 +86,9 @@ public:
     return *this;
   }
   /// Any other operation that makes the tensor `name`; `%` names as in MLIR.
-  KernelText &raw(const std::string &name, Shape shape, const std::string &line) {
-    declare(name, std::move(shape), "f32");
+  KernelText &raw(const std::string &name, Shape shape, const std::string &line,
+                  const std::string &element = "f32") {
+    declare(name, std::move(shape), element);
     body << "  " << line << "\n";
     return *this;
   }

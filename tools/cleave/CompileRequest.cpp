@@ -1,0 +1,165 @@
+//===- CompileRequest.cpp - What the user asks of cleave compile -----------===//
+
+#include "CompileRequest.h"
+#include "ModelInput.h"
+#include "runtime/Base/Files.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/TargetParser/Host.h"
+
+#include <fmt/format.h>
+
+namespace cleave::tool {
+
+void addCompileOptions(CommandLine &line) {
+  auto text = [] { return cxxopts::value<std::string>()->default_value(""); };
+  line.add()("emit", "phase to stop after and print", text())
+      ("o,output", "the training binary, or the file for a printed phase", text())
+      ("cluster", "PRESET:N or a cluster file (local:N, dgx-h100:N, …)", text())
+      ("recipe", "recipe file", text())
+      ("set", "key=value of the recipe", cxxopts::value<std::vector<std::string>>())
+      ("seq-len", "short for --set sequence_length=…", text())
+      ("global-batch", "short for --set global_batch=…", text())
+      ("micro-batch", "short for --set micro_batch=…", text())
+      ("tokens", "short for --set tokens=…", text())
+      ("pin", "parts of the plan that are fixed: dp=2,tp=4,…", text())
+      ("plan", "a plan file to carry out", text())
+      ("target", "cpu or cuda", cxxopts::value<std::string>()->default_value("cpu"))
+      ("profile", "instruction set of the binary: avx2, avx512 or host",
+       cxxopts::value<std::string>()->default_value("host"))
+      ("dump-phases", "folder for the IR after each phase", text())
+      ("allow-over-budget", "go on although the plan needs more memory than a device has");
+}
+
+/// A folder by its name beside the program's folder, or in the source tree.
+static std::string besideProgram(const char *name) {
+  static int anchor = 0;
+  std::string self = llvm::sys::fs::getMainExecutable(nullptr, &anchor);
+  llvm::SmallString<256> at(llvm::sys::path::parent_path(llvm::sys::path::parent_path(self)));
+  llvm::sys::path::append(at, name);
+  return at.str().str();
+}
+
+std::string shareFolder() {
+  std::string installed = besideProgram("share");
+  return llvm::sys::fs::exists(installed) ? installed : besideProgram("../share");
+}
+
+std::string librariesFolder() { return besideProgram("lib"); }
+
+static rt::StatusOr<rt::Recipe> readRecipe(const CommandLine &line) {
+  rt::JsonValue json = rt::JsonValue::object();
+  std::string file = line.text("recipe");
+  if (!file.empty()) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(std::string text, rt::readWholeFile(file));
+    rt::JsonReadOptions options;
+    options.file = file;
+    CLEAVE_RT_ASSIGN_OR_RETURN(json, rt::parseJson(text, options));
+  }
+  std::vector<std::string> settings;
+  if (line.has("set"))
+    settings = line.list("set");
+  const std::pair<const char *, const char *> shorts[] = {{"seq-len", "sequence_length"},
+                                                          {"global-batch", "global_batch"},
+                                                          {"micro-batch", "micro_batch"},
+                                                          {"tokens", "tokens"}};
+  for (auto [flag, key] : shorts)
+    if (std::string value = line.text(flag); !value.empty())
+      settings.push_back(std::string(key) + "=" + value);
+  for (const std::string &setting : settings)
+    CLEAVE_RT_RETURN_IF_ERROR(rt::applySetting(json, setting));
+  return rt::parseRecipe(json, file.empty() ? "<command line>" : file);
+}
+
+/// What this version trains with; anything else is refused by key.
+static rt::Status checkRecipe(const rt::Recipe &recipe) {
+  auto refuse = [](const char *key, std::string given, const char *works) -> rt::Status {
+    return rt::userError("recipe.unsupported",
+                         fmt::format("this version cannot train with {} = {}", key, given))
+        .withGiven(fmt::format("{}={}", key, given))
+        .withRule(fmt::format("{} is {}", key, works))
+        .suggest(fmt::format("--set {}={}", key, works));
+  };
+  if (recipe.precision && *recipe.precision != rt::Precision::Fp32)
+    return refuse("precision", rt::nameOf(*recipe.precision), "fp32");
+  if (recipe.zLoss != 0)
+    return refuse("z_loss", fmt::format("{}", recipe.zLoss), "0");
+  if (recipe.dropout.value_or(0) > 0)
+    return refuse("dropout", fmt::format("{}", *recipe.dropout), "0");
+  return rt::Status::success();
+}
+
+static rt::StatusOr<cpu::Profile> readProfile(const std::string &name) {
+  std::string wanted = name;
+  if (name == "host") {
+    auto features = llvm::sys::getHostCPUFeatures();
+    wanted = features.lookup("avx512f") && features.lookup("avx512vl") ? "avx512" : "avx2";
+  }
+  auto profile = cpu::Profile::byName(wanted);
+  if (mlir::succeeded(profile))
+    return *profile;
+  return rt::userError("usage.option", "there is no such instruction-set profile")
+      .withGiven("--profile=" + name)
+      .withRule("--profile is avx2, avx512 or host")
+      .suggest("--profile=host");
+}
+
+/// The recipe's sizes, or what a model of unknown purpose is planned with.
+static rt::Status fillPlanRequest(CompileRequest &request, const CommandLine &line) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(request.plan.pins, parsePins(line.text("pin")));
+  PlanRequest &plan = request.plan;
+  plan.ranks = request.cluster ? request.cluster->ranks() : 1;
+  plan.cluster = request.cluster ? request.cluster->name : "";
+  int64_t longest = request.model ? request.model->sizes.maxPositions : 0;
+  plan.sequence = request.recipe.sequenceLength.value_or(std::max<int64_t>(longest, 1));
+  if (longest > 0 && plan.sequence > longest)
+    return rt::userError("recipe.sequence_too_long",
+                         "the sequences are longer than the model has positions")
+        .withGiven(fmt::format("sequence_length={}, positions={}", plan.sequence, longest))
+        .withRule("sequence_length is at most the model's positions")
+        .suggest(fmt::format("--seq-len {}", longest));
+  plan.globalBatch = request.recipe.globalBatch.value_or(plan.ranks);
+  if (request.recipe.microBatch && !plan.pins.microBatch)
+    plan.pins.microBatch = *request.recipe.microBatch;
+  return rt::Status::success();
+}
+
+rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
+  CompileRequest request;
+  CLEAVE_RT_ASSIGN_OR_RETURN(request.modelPath, line.required("MODEL"));
+  request.planFile = line.text("plan");
+  request.emit = line.text("emit");
+  request.output = line.text("output");
+  request.dumpFolder = line.text("dump-phases");
+  request.allowOverBudget = line.has("allow-over-budget");
+  if (line.text("target") != "cpu")
+    return rt::userError("usage.target", "this version makes binaries for the CPU alone")
+        .withGiven("--target=" + line.text("target"))
+        .withRule("--target is cpu")
+        .suggest("--target cpu");
+  CLEAVE_RT_ASSIGN_OR_RETURN(request.profile, readProfile(line.text("profile")));
+  CLEAVE_RT_ASSIGN_OR_RETURN(request.recipe, readRecipe(line));
+  CLEAVE_RT_RETURN_IF_ERROR(checkRecipe(request.recipe));
+  if (!isModuleFile(request.modelPath)) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(request.model, frontend::readModel(request.modelPath));
+    bool trains = request.emit.empty();
+    if (trains && !request.recipe.dropout)
+      CLEAVE_RT_RETURN_IF_ERROR(frontend::refuseDropout(*request.model));
+  }
+  if (std::string cluster = line.text("cluster"); !cluster.empty())
+    CLEAVE_RT_ASSIGN_OR_RETURN(request.cluster, readCluster(cluster, shareFolder()));
+  CLEAVE_RT_RETURN_IF_ERROR(fillPlanRequest(request, line));
+  return request;
+}
+
+OptimizerSettings optimizerOf(const rt::Recipe &recipe) {
+  OptimizerSettings settings;
+  settings.beta1 = recipe.optimizer.beta1;
+  settings.beta2 = recipe.optimizer.beta2;
+  settings.eps = recipe.optimizer.epsilon;
+  settings.weightDecay = recipe.optimizer.weightDecay;
+  settings.clipNorm = recipe.clipNorm > 0 ? std::optional<double>(recipe.clipNorm) : std::nullopt;
+  return settings;
+}
+
+} // namespace cleave::tool

@@ -1,0 +1,45 @@
+//===- CompileRequest.h - What the user asks of cleave compile -------------===//
+//
+// Options, recipe, cluster and model of a compilation, read and checked before
+// any phase runs.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "Driver.h"
+#include "cleave/Frontend/Model.h"
+#include "cleave/Planner/Cluster.h"
+#include "cleave/Planner/Planner.h"
+#include "cleave/Target/CPU/KernelCompiler.h"
+#include "cleave/Transforms/ApplyPlan/ApplyPlan.h"
+#include "runtime/Train/Recipe.h"
+
+namespace cleave::tool {
+
+struct CompileRequest {
+  std::string modelPath, planFile, emit, output, dumpFolder;
+  /// Absent for a model that is an .mlir file.
+  std::optional<frontend::ModelDescription> model;
+  rt::Recipe recipe;
+  std::optional<Cluster> cluster;
+  PlanRequest plan;
+  cpu::Profile profile = cpu::Profile::avx2();
+  bool allowOverBudget = false;
+};
+
+/// Declares the options of `compile`.
+void addCompileOptions(CommandLine &line);
+
+/// Reads everything that the parsed options name. Errors as formats.md says:
+/// `recipe.*`, `cluster.*`, `plan.*`, `config.*`.
+rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line);
+
+/// The optimizer's settings of a recipe.
+OptimizerSettings optimizerOf(const rt::Recipe &recipe);
+
+/// The folder of presets, beside the folder of this program or in the source tree.
+std::string shareFolder();
+/// The folder of the runtime's libraries.
+std::string librariesFolder();
+
+} // namespace cleave::tool
