@@ -4,6 +4,7 @@
 
 #include "cleave/Interpreter/Passes.h"
 #include "cleave/Transforms/Autodiff/Passes.h"
+#include "cleave/Transforms/Fusion/Fusion.h"
 #include "cleave/Transforms/Sharding/Sharding.h"
 #include "cleave/Transforms/Sizes/Sizes.h"
 #include "dialects/Dist/Dist.h"
@@ -23,6 +24,7 @@ void cleave::registerAllPasses() {
   mlir::registerAllPasses();
   registerInterpreterPasses();
   registerAutodiffPasses();
+  registerFusionPasses();
   registerShardingPasses();
   registerSizesPasses();
 }
