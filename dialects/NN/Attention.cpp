@@ -244,6 +244,7 @@ SmallVector<LibraryKernel> AttentionOp::getLibraryKernels() {
 SmallVector<LibraryKernel> AttentionGradOp::getLibraryKernels() {
   Type query = getQuery().getType();
   double scale = getScale().convertToDouble();
-  return {attentionKernel("attention.backward_query", query, scale, {0, 1, 2, 3, 4, 5}, {0}),
-          attentionKernel("attention.backward_key_value", query, scale, {0, 1, 2, 3, 4, 5}, {1, 2})};
+  return {
+      attentionKernel("attention.backward_query", query, scale, {0, 1, 2, 3, 4, 5}, {0}),
+      attentionKernel("attention.backward_key_value", query, scale, {0, 1, 2, 3, 4, 5}, {1, 2})};
 }

@@ -13,22 +13,22 @@ namespace cleave::tool {
 
 void addCompileOptions(CommandLine &line) {
   auto text = [] { return cxxopts::value<std::string>()->default_value(""); };
-  line.add()("emit", "phase to stop after and print", text())
-      ("o,output", "the training binary, or the file for a printed phase", text())
-      ("cluster", "PRESET:N or a cluster file (local:N, dgx-h100:N, …)", text())
-      ("recipe", "recipe file", text())
-      ("set", "key=value of the recipe", cxxopts::value<std::vector<std::string>>())
-      ("seq-len", "short for --set sequence_length=…", text())
-      ("global-batch", "short for --set global_batch=…", text())
-      ("micro-batch", "short for --set micro_batch=…", text())
-      ("tokens", "short for --set tokens=…", text())
-      ("pin", "parts of the plan that are fixed: dp=2,tp=4,…", text())
-      ("plan", "a plan file to carry out", text())
-      ("target", "cpu or cuda", cxxopts::value<std::string>()->default_value("cpu"))
-      ("profile", "instruction set of the binary: avx2, avx512 or host",
-       cxxopts::value<std::string>()->default_value("host"))
-      ("dump-phases", "folder for the IR after each phase", text())
-      ("allow-over-budget", "go on although the plan needs more memory than a device has");
+  line.add()("emit", "phase to stop after and print",
+             text())("o,output", "the training binary, or the file for a printed phase", text())(
+      "cluster", "PRESET:N or a cluster file (local:N, dgx-h100:N, …)",
+      text())("recipe", "recipe file", text())("set", "key=value of the recipe",
+                                               cxxopts::value<std::vector<std::string>>())(
+      "seq-len", "short for --set sequence_length=…",
+      text())("global-batch", "short for --set global_batch=…",
+              text())("micro-batch", "short for --set micro_batch=…",
+                      text())("tokens", "short for --set tokens=…",
+                              text())("pin", "parts of the plan that are fixed: dp=2,tp=4,…",
+                                      text())("plan", "a plan file to carry out", text())(
+      "target", "cpu or cuda", cxxopts::value<std::string>()->default_value("cpu"))(
+      "profile", "instruction set of the binary: avx2, avx512 or host",
+      cxxopts::value<std::string>()->default_value("host"))(
+      "dump-phases", "folder for the IR after each phase",
+      text())("allow-over-budget", "go on although the plan needs more memory than a device has");
 }
 
 /// A folder by its name beside the program's folder, or in the source tree.

@@ -22,7 +22,7 @@ static Generator findGenerator(StringRef name) {
 
 static AttentionSizes attentionSizes(const LibraryKernel &request) {
   auto size = [&](StringRef name) { return static_cast<int64_t>(request.size(name, 1)); };
-  return {size("batch"),    size("sequence"), size("kv_head"),
+  return {size("batch"), size("sequence"), size("kv_head"),
           size("group"), size("head_dim"), request.size("scale", 1)};
 }
 
@@ -62,8 +62,8 @@ FailureOr<AttentionKernel> addLibraryKernel(ModuleOp module, const LibraryKernel
   auto kernel = generator(found ? *scratch : module, symbol, attentionSizes(request), profile);
   if (failed(kernel) || found)
     return kernel;
-  module.lookupSymbol(symbol)->setAttr(
-      "cleave.sizes", StringAttr::get(module.getContext(), sizesKey(request)));
+  module.lookupSymbol(symbol)->setAttr("cleave.sizes",
+                                       StringAttr::get(module.getContext(), sizesKey(request)));
   return kernel;
 }
 

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "cleave/Target/Image/Image.h"
 #include "cleave/Support/Diagnostics.h"
+#include "cleave/Target/Image/Image.h"
 #include "lib/Target/Image/Arena.h"
 #include "lib/Target/Image/Exchanges.h"
 #include "lib/Target/Image/Flatten.h"
@@ -23,9 +23,7 @@
 using namespace mlir;
 namespace cleave::image {
 
-static int64_t bytesOf(Value v) {
-  return cast<RankedTensorType>(v.getType()).getNumElements() * 4;
-}
+static int64_t bytesOf(Value v) { return cast<RankedTensorType>(v.getType()).getNumElements() * 4; }
 
 /// "layers.3/mlp.gate", or the operator's name where it has no path.
 static std::string labelOf(ArrayRef<Operation *> ops) {
@@ -125,9 +123,8 @@ private:
   }
 
   static bool mayOverwrite(const Unit &unit, Value output, Value input) {
-    return llvm::any_of(unit.inPlace, [&](const InPlace &p) {
-      return p.output == output && p.input == input;
-    });
+    return llvm::any_of(unit.inPlace,
+                        [&](const InPlace &p) { return p.output == output && p.input == input; });
   }
 
   /// Puts outputs over inputs that nobody reads again.
@@ -209,8 +206,10 @@ public:
     describe();
     SegmentWriter arena(image.program, "arena");
     const std::pair<const char *, rt::EntryKind> entries[] = {
-        {"count", rt::EntryKind::Count},           {"prepare", rt::EntryKind::Prepare},
-        {"microbatch", rt::EntryKind::MicroBatch}, {"update", rt::EntryKind::Update},
+        {"count", rt::EntryKind::Count},
+        {"prepare", rt::EntryKind::Prepare},
+        {"microbatch", rt::EntryKind::MicroBatch},
+        {"update", rt::EntryKind::Update},
         {"evaluate", rt::EntryKind::Evaluate}};
     for (rt::Region r : layout.accumulators())
       add(rt::EntryKind::Begin, rt::ZeroCommand{r}, "begin");

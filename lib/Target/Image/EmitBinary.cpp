@@ -19,10 +19,9 @@ using namespace mlir;
 namespace cleave {
 
 /// The runtime's libraries, users before what they use.
-static const char *const kLibraries[] = {
-    "CleaveRtMain",     "CleaveRtTrain", "CleaveRtExec",      "CleaveRtDeviceCPU",
-    "CleaveRtCommLocal", "CleaveRtData", "CleaveRtCheckpoint", "CleaveRtSchema",
-    "CleaveRtBase"};
+static const char *const kLibraries[] = {"CleaveRtMain",       "CleaveRtTrain",     "CleaveRtExec",
+                                         "CleaveRtDeviceCPU",  "CleaveRtCommLocal", "CleaveRtData",
+                                         "CleaveRtCheckpoint", "CleaveRtSchema",    "CleaveRtBase"};
 
 static LLVM::GlobalOp text(OpBuilder &b, Location loc, StringRef name, StringRef value) {
   std::string terminated = value.str();
@@ -45,8 +44,8 @@ static void addTable(OpBuilder &b, Location loc, ArrayRef<std::string> symbols) 
   for (auto [i, symbol] : llvm::enumerate(symbols)) {
     names.push_back("cleave_kernel_name_" + std::to_string(i));
     text(b, loc, names.back(), symbol);
-    auto kernel = LLVM::LLVMFunctionType::get(
-        LLVM::LLVMVoidType::get(b.getContext()), {pointer, b.getI64Type(), b.getI64Type()});
+    auto kernel = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                              {pointer, b.getI64Type(), b.getI64Type()});
     LLVM::LLVMFuncOp::create(b, loc, symbol, kernel);
   }
   auto table = LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal,
@@ -77,11 +76,12 @@ static void addMain(OpBuilder &b, Location loc, int64_t imageBytes, int64_t kern
   auto constant = [&](int64_t n) -> Value {
     return LLVM::ConstantOp::create(b, loc, i64, b.getI64IntegerAttr(n));
   };
-  Value code = LLVM::CallOp::create(b, loc, run,
-                                    ValueRange{body->getArgument(0), body->getArgument(1),
-                                               address(b, loc, "cleave_image"), constant(imageBytes),
-                                               address(b, loc, "cleave_kernels"), constant(kernels)})
-                   .getResult();
+  Value code =
+      LLVM::CallOp::create(b, loc, run,
+                           ValueRange{body->getArgument(0), body->getArgument(1),
+                                      address(b, loc, "cleave_image"), constant(imageBytes),
+                                      address(b, loc, "cleave_kernels"), constant(kernels)})
+          .getResult();
   LLVM::ReturnOp::create(b, loc, code);
 }
 
@@ -111,7 +111,8 @@ public:
   static rt::StatusOr<ScratchFolder> make() {
     SmallString<128> path;
     if (std::error_code error = llvm::sys::fs::createUniqueDirectory("cleave", path))
-      return rt::runError("file.write_failed", "cannot make a temporary folder: " + error.message());
+      return rt::runError("file.write_failed",
+                          "cannot make a temporary folder: " + error.message());
     return ScratchFolder(path.str().str());
   }
   ScratchFolder(ScratchFolder &&other) : path(std::exchange(other.path, "")) {}

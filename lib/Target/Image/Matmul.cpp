@@ -31,8 +31,9 @@ Strides stridesByFactor(const ShardingRule &rule, ArrayRef<int> dims, Type type)
 } // namespace
 
 /// Merges the dimensions `factors` (in the order of a tensor that has them all).
-static SmallVector<Run> merge(const ShardingRule &rule, ArrayRef<int> factors, ArrayRef<int64_t> sizes,
-                              const Strides &first, const Strides &second) {
+static SmallVector<Run> merge(const ShardingRule &rule, ArrayRef<int> factors,
+                              ArrayRef<int64_t> sizes, const Strides &first,
+                              const Strides &second) {
   SmallVector<Run> runs;
   for (int f : factors) {
     if (sizes[f] == 1)
@@ -61,8 +62,8 @@ FailureOr<rt::MatmulCommand> matmulOf(Operation *op) {
   ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
   ArrayRef<int> l = rule.operands[0], r = rule.operands[1], y = rule.results[0];
   SmallVector<int64_t> sizes(rule.factors.size(), 1);
-  for (auto [dims, type] : {std::pair(l, op->getOperand(0).getType()),
-                            std::pair(r, op->getOperand(1).getType())})
+  for (auto [dims, type] :
+       {std::pair(l, op->getOperand(0).getType()), std::pair(r, op->getOperand(1).getType())})
     for (auto [d, f] : llvm::enumerate(dims))
       sizes[f] = cast<RankedTensorType>(type).getDimSize(d);
   Strides a = stridesByFactor(rule, l, op->getOperand(0).getType());

@@ -20,8 +20,8 @@ rt::Region SegmentWriter::add(int64_t bytes) {
 }
 
 StateLayout::StateLayout(ModuleOp module, rt::Program &program)
-    : program(program), mesh(*module.getOps<dist::MeshOp>().begin()),
-      scalars(program, "scalars"), io(program, "exchange"), constants(program, "constants") {
+    : program(program), mesh(*module.getOps<dist::MeshOp>().begin()), scalars(program, "scalars"),
+      io(program, "exchange"), constants(program, "constants") {
   for (auto [name, size] : llvm::zip(mesh.names, mesh.sizes))
     program.mesh.axes.push_back({name, size});
   for (auto scalar : module.getOps<nn::ScalarOp>()) {

@@ -153,7 +153,7 @@ static Unit kernelUnit(KernelGroup &group, llvm::DenseSet<Operation *> &grouped)
 }
 
 FailureOr<std::vector<Unit>> makeUnits(func::FuncOp entry, ModuleOp kernels,
-                                      const cpu::Profile &profile) {
+                                       const cpu::Profile &profile) {
   decideFusion(entry);
   auto groups = outlineKernels(entry, kernels);
   if (failed(groups))

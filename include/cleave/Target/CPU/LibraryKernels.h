@@ -13,8 +13,7 @@ namespace cleave::cpu {
 
 /// Adds the kernel that `request` describes to `module`, or finds it there.
 /// Fails, with a diagnostic at the module, for a name that has no generator.
-mlir::FailureOr<AttentionKernel> addLibraryKernel(mlir::ModuleOp module,
-                                                  const LibraryKernel &request,
-                                                  const Profile &profile);
+mlir::FailureOr<AttentionKernel>
+addLibraryKernel(mlir::ModuleOp module, const LibraryKernel &request, const Profile &profile);
 
 } // namespace cleave::cpu
