@@ -88,7 +88,10 @@ Status Checkpoint::readBox(std::string_view name, StateKind kind, const Shape &s
                      fmt::format("'{}' has shape {} in the checkpoint and {} here", name,
                                  Box::whole(tensor->shape).toString(),
                                  Box::whole(shape).toString()))
-        .at({path});
+        .at({path})
+        .withRule("a checkpoint goes on with the model that it was saved from")
+        .suggest("a binary compiled from the config of that run")
+        .suggest("--checkpoint with another folder");
   if (!box.isInside(shape) || out.size() != box.volume())
     return internalError(
         fmt::format("box {} of '{}' into {} elements", box.toString(), name, out.size()));
