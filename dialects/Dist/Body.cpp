@@ -25,15 +25,15 @@ static Value mapBlock(OpBuilder &b, Location loc, ValueRange operands, RankedTen
   SmallVector<AffineMap> maps = {all.dropResults(llvm::to_vector(llvm::seq<int64_t>(0, extra))),
                                  AffineMap::get(rank, 0, b.getContext()), all};
   SmallVector<utils::IteratorType> kinds(rank, utils::IteratorType::parallel);
-  Value init = tensor::EmptyOp::create(b, loc, type.getShape(), type.getElementType(),
-                                       type.getEncoding());
-  auto op = linalg::GenericOp::create(
-      b, loc, TypeRange(type), operands, init, maps, kinds,
-      [&](OpBuilder &inner, Location at, ValueRange args) {
-        BodyScalar value =
-            formula(inner, at, BodyScalar(inner, at, args[0]), BodyScalar(inner, at, args[1]));
-        linalg::YieldOp::create(inner, at, value.value());
-      });
+  Value init =
+      tensor::EmptyOp::create(b, loc, type.getShape(), type.getElementType(), type.getEncoding());
+  auto op = linalg::GenericOp::create(b, loc, TypeRange(type), operands, init, maps, kinds,
+                                      [&](OpBuilder &inner, Location at, ValueRange args) {
+                                        BodyScalar value =
+                                            formula(inner, at, BodyScalar(inner, at, args[0]),
+                                                    BodyScalar(inner, at, args[1]));
+                                        linalg::YieldOp::create(inner, at, value.value());
+                                      });
   return op.getResult(0);
 }
 

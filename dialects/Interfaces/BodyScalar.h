@@ -23,9 +23,8 @@ public:
 
   /// A constant of this scalar's type.
   BodyScalar constant(double c) const {
-    mlir::TypedAttr attr = isFloat()
-                               ? mlir::TypedAttr(b->getFloatAttr(v.getType(), c))
-                               : b->getIntegerAttr(v.getType(), static_cast<int64_t>(c));
+    mlir::TypedAttr attr = isFloat() ? mlir::TypedAttr(b->getFloatAttr(v.getType(), c))
+                                     : b->getIntegerAttr(v.getType(), static_cast<int64_t>(c));
     return {*b, loc, mlir::arith::ConstantOp::create(*b, loc, attr)};
   }
 

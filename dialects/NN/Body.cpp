@@ -71,17 +71,17 @@ Value Body::generic(RankedTensorType type, ValueRange operands, Formula formula,
     Value value = arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(neutral));
     init = linalg::FillOp::create(builder, loc, value, init).getResult(0);
   }
-  auto op = linalg::GenericOp::create(
-      builder, loc, TypeRange(type), operands, init, maps, kinds,
-      [&](OpBuilder &inner, Location at, ValueRange args) {
-        BodyScalar term = formula(BodyPoint(inner, at, loops, args.drop_back()));
-        BodyScalar old(inner, at, args.back());
-        if (combine == Combine::Sum)
-          term = old + term;
-        else if (combine == Combine::Max)
-          term = old.max(term);
-        linalg::YieldOp::create(inner, at, term.value());
-      });
+  auto op = linalg::GenericOp::create(builder, loc, TypeRange(type), operands, init, maps, kinds,
+                                      [&](OpBuilder &inner, Location at, ValueRange args) {
+                                        BodyScalar term =
+                                            formula(BodyPoint(inner, at, loops, args.drop_back()));
+                                        BodyScalar old(inner, at, args.back());
+                                        if (combine == Combine::Sum)
+                                          term = old + term;
+                                        else if (combine == Combine::Max)
+                                          term = old.max(term);
+                                        linalg::YieldOp::create(inner, at, term.value());
+                                      });
   return op.getResult(0);
 }
 

@@ -117,11 +117,10 @@ SmallVector<Value> UnstackOp::buildBody(OpBuilder &b, ValueRange operands, Types
     SmallVector<utils::IteratorType> kinds(type.getRank(), utils::IteratorType::parallel);
     Value init = tensor::EmptyOp::create(b, getLoc(), type.getShape(), type.getElementType(),
                                          type.getEncoding());
-    auto copy = linalg::GenericOp::create(
-        b, getLoc(), TypeRange(type), operands, init, maps, kinds,
-        [](OpBuilder &inner, Location at, ValueRange args) {
-          linalg::YieldOp::create(inner, at, args[0]);
-        });
+    auto copy = linalg::GenericOp::create(b, getLoc(), TypeRange(type), operands, init, maps, kinds,
+                                          [](OpBuilder &inner, Location at, ValueRange args) {
+                                            linalg::YieldOp::create(inner, at, args[0]);
+                                          });
     out.push_back(copy.getResult(0));
   }
   return out;

@@ -58,16 +58,16 @@ SmallVector<Value> RmsNormGradOp::buildBody(OpBuilder &b, ValueRange operands, T
   if (types[0]) {
     double n = widthOf(weight);
     RankedTensorType row = without(types[0], tensorType(weight));
-    Value dot = body.sum(row, {dy, weight, x},
-                         [](const BodyPoint &p) { return p[0] * p[1] * p[2]; });
+    Value dot =
+        body.sum(row, {dy, weight, x}, [](const BodyPoint &p) { return p[0] * p[1] * p[2]; });
     out[0] = body.map(types[0], {x, weight, rstd, dy, dot}, [&](const BodyPoint &p) {
       BodyScalar r = p[2];
       return r * (p[3] * p[1] - p[0] * (r * r * (p[4] / n)));
     });
   }
   if (types[1])
-    out[1] = body.sum(types[1], {dy, x, rstd},
-                      [](const BodyPoint &p) { return p[0] * (p[1] * p[2]); });
+    out[1] =
+        body.sum(types[1], {dy, x, rstd}, [](const BodyPoint &p) { return p[0] * (p[1] * p[2]); });
   return out;
 }
 
@@ -88,9 +88,8 @@ SmallVector<Value> LayerNormOp::buildBody(OpBuilder &b, ValueRange operands, Typ
   Value rstd = body.map(row, squares, [&](const BodyPoint &p) { return (p[0] / n + eps).rsqrt(); });
   SmallVector<Value> out(3);
   if (types[0])
-    out[0] = body.map(types[0], {x, mean, rstd, weight, bias}, [](const BodyPoint &p) {
-      return (p[0] - p[1]) * p[2] * p[3] + p[4];
-    });
+    out[0] = body.map(types[0], {x, mean, rstd, weight, bias},
+                      [](const BodyPoint &p) { return (p[0] - p[1]) * p[2] * p[3] + p[4]; });
   if (types[1])
     out[1] = mean;
   if (types[2])
@@ -107,18 +106,16 @@ SmallVector<Value> LayerNormGradOp::buildBody(OpBuilder &b, ValueRange operands,
     double n = widthOf(weight);
     RankedTensorType row = without(types[0], tensorType(weight));
     Value sum = body.sum(row, {dy, weight}, [](const BodyPoint &p) { return p[0] * p[1]; });
-    Value dot = body.sum(row, {dy, weight, x, mean, rstd}, [](const BodyPoint &p) {
-      return p[0] * p[1] * ((p[2] - p[3]) * p[4]);
-    });
+    Value dot = body.sum(row, {dy, weight, x, mean, rstd},
+                         [](const BodyPoint &p) { return p[0] * p[1] * ((p[2] - p[3]) * p[4]); });
     out[0] = body.map(types[0], {x, weight, mean, rstd, dy, sum, dot}, [&](const BodyPoint &p) {
       BodyScalar normal = (p[0] - p[2]) * p[3];
       return p[3] * (p[4] * p[1] - p[5] / n - normal * (p[6] / n));
     });
   }
   if (types[1])
-    out[1] = body.sum(types[1], {dy, x, mean, rstd}, [](const BodyPoint &p) {
-      return p[0] * ((p[1] - p[2]) * p[3]);
-    });
+    out[1] = body.sum(types[1], {dy, x, mean, rstd},
+                      [](const BodyPoint &p) { return p[0] * ((p[1] - p[2]) * p[3]); });
   if (types[2])
     out[2] = body.sum(types[2], dy, [](const BodyPoint &p) { return p[0]; });
   return out;

@@ -17,8 +17,8 @@ SmallVector<Value> SumSquaresOp::buildStages(OpBuilder &b) {
 }
 
 SmallVector<Value> SumSquaresOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
-  return {Body(b, getLoc()).sum(types[0], operands,
-                                [](const BodyPoint &p) { return p[0] * p[0]; })};
+  return {
+      Body(b, getLoc()).sum(types[0], operands, [](const BodyPoint &p) { return p[0] * p[0]; })};
 }
 
 SmallVector<Value> ClipScaleOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {

@@ -68,8 +68,9 @@ static SmallVector<AffineMap> ropeMaps(OpBuilder &b, RankedTensorType type, Valu
     return AffineMap::get(loops, 0, exprs, b.getContext());
   };
   AffineExpr zero = b.getAffineConstantExpr(0), one = b.getAffineConstantExpr(1);
-  return {map(own), map(partner), map(position), map({zero, own[lead + 1]}),
-          map({one, own[lead + 1]}), map(own)};
+  return {
+      map(own), map(partner), map(position), map({zero, own[lead + 1]}), map({one, own[lead + 1]}),
+      map(own)};
 }
 
 SmallVector<Value> RopeOp::buildBody(OpBuilder &b, ValueRange operands,

@@ -24,8 +24,7 @@ SmallVector<Value> EmbeddingOp::buildBody(OpBuilder &b, ValueRange operands, Typ
     SmallVector<Value> index = {known.select(at, 0.0).toIndex()};
     for (StringAttr name : dimNames(table).drop_front())
       index.push_back(p.position(name).toIndex());
-    BodyScalar element(p.builder, p.loc,
-                       tensor::ExtractOp::create(p.builder, p.loc, table, index));
+    BodyScalar element(p.builder, p.loc, tensor::ExtractOp::create(p.builder, p.loc, table, index));
     return known.select(element, 0.0);
   };
   return {Body(b, getLoc()).map(types[0], ids, row)};
@@ -75,9 +74,8 @@ static SmallVector<Value> combine(Body &body, ValueRange operands, Types types) 
                        [](const BodyPoint &p) { return p[0] + p[1].log(); });
   SmallVector<Value> out(2);
   if (types[0])
-    out[0] = body.map(types[0], {lse, operands[2], operands[3]}, [](const BodyPoint &p) {
-      return (p[2] >= 0.0).select(p[0] - p[1], 0.0);
-    });
+    out[0] = body.map(types[0], {lse, operands[2], operands[3]},
+                      [](const BodyPoint &p) { return (p[2] >= 0.0).select(p[0] - p[1], 0.0); });
   if (types[1])
     out[1] = lse;
   return out;

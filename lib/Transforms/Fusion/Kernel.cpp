@@ -24,7 +24,8 @@ static void strip(func::FuncOp kernel) {
   replacer.recursivelyReplaceElementsIn(kernel, /*replaceAttrs=*/true, /*replaceLocs=*/false,
                                         /*replaceTypes=*/true);
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(kernel.front()))) {
-    if (auto cast = dyn_cast<tensor::CastOp>(op); cast && cast.getType() == cast.getSource().getType())
+    if (auto cast = dyn_cast<tensor::CastOp>(op);
+        cast && cast.getType() == cast.getSource().getType())
       cast.replaceAllUsesWith(cast.getSource());
     if (isOpTriviallyDead(&op))
       op.erase();
@@ -94,9 +95,7 @@ OwningOpRef<func::FuncOp> cleave::fusion::buildKernel(const KernelGroup &group, 
   return kernel;
 }
 
-static int64_t bytesOf(Type type) {
-  return cast<RankedTensorType>(type).getNumElements() * 4;
-}
+static int64_t bytesOf(Type type) { return cast<RankedTensorType>(type).getNumElements() * 4; }
 
 /// Operations on elements in one run of the whole kernel.
 static int64_t countFlops(func::FuncOp kernel) {

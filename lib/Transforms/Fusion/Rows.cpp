@@ -47,9 +47,7 @@ bool Rows::addType(Type type, std::string *why) {
 }
 
 /// Breaks the links around `name`.
-void Rows::keepApart(StringAttr name) {
-  next[name] = previous[name] = StringAttr();
-}
+void Rows::keepApart(StringAttr name) { next[name] = previous[name] = StringAttr(); }
 
 bool Rows::addTypes(ArrayRef<Operation *> ops, std::string *why) {
   for (Operation *op : ops) {

@@ -47,7 +47,7 @@ private:
   /// What follows and precedes each name everywhere; null: nothing, or not always
   /// the same.
   llvm::DenseMap<mlir::StringAttr, mlir::StringAttr> next, previous;
-  mlir::StringAttr one;  ///< name of the dimension in front of scalars
+  mlir::StringAttr one;                     ///< name of the dimension in front of scalars
   llvm::SmallVector<mlir::StringAttr> lead; ///< the rows' names
   int64_t count = 1;
   bool single = false;

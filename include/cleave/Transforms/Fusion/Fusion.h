@@ -31,7 +31,7 @@ void decideFusion(mlir::func::FuncOp function);
 /// A kernel's argument that is not a destination: a value of the function, or a
 /// tensor that the program supplies (a table, this rank's coordinate).
 struct KernelInput {
-  mlir::Value value;              ///< null: `extra` says what
+  mlir::Value value; ///< null: `extra` says what
   std::optional<BodyInput> extra;
 };
 

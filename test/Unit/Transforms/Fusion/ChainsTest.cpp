@@ -38,7 +38,8 @@ func.func @f(%a: !x, %b: !x, %w: !w) -> (!x, !x, !r) {
   %s = nn.add %a, %b : (!x, !x) -> !x
   %y, %rstd = nn.rms_norm %s, %w {eps = 1.0e-5 : f64} : (!x, !w) -> (!x, !r)
   return %s, %y, %rstd : !x, !x, !r
-})", 1e-5);
+})",
+                                       1e-5);
   EXPECT_EQ(fused.groupNames(), Names{"nn.add nn.rms_norm"});
   EXPECT_EQ(fused.groups[0].extent, GetParam().batch * GetParam().sequence);
 }
@@ -52,7 +53,8 @@ func.func @f(%g: !x, %u: !x, %dh: !x) -> (!x, !x, !x) {
   %da = nn.mul %dh, %u : (!x, !x) -> !x
   %dg = nn.silu_grad %g, %da : (!x, !x) -> !x
   return %h, %du, %dg : !x, !x, !x
-})", 1e-5);
+})",
+                                       1e-5);
   ASSERT_EQ(fused.groups.size(), 1u);
   EXPECT_EQ(fused.groups[0].extent, GetParam().batch * GetParam().sequence * GetParam().model);
 }
@@ -64,7 +66,8 @@ func.func @f(%x: !x, %w: !w, %rstd: !r, %dy: !x, %res: !x) -> (!x, !w) {
   %dx, %dw = nn.rms_norm_grad %x, %w, %rstd, %dy : (!x, !w, !r, !x) -> (!x, !w)
   %sum = nn.add %dx, %res : (!x, !x) -> !x
   return %sum, %dw : !x, !w
-})", 1e-4);
+})",
+                                       1e-4);
   ASSERT_EQ(fused.groups.size(), 2u);
   EXPECT_EQ(fused.groups[0].extent + fused.groups[1].extent,
             GetParam().batch * GetParam().sequence + GetParam().model);
@@ -77,7 +80,8 @@ func.func @f(%x: !x, %w: !w, %b: !w, %dy: !x) -> (!x, !x, !w, !w) {
   %dx, %dw, %db = nn.layer_norm_grad %x, %w, %mean, %rstd, %dy
       : (!x, !w, !r, !r, !x) -> (!x, !w, !w)
   return %y, %dx, %dw, %db : !x, !x, !w, !w
-})", 1e-4);
+})",
+                                       1e-4);
   EXPECT_EQ(fused.groups.size(), 2u);
 }
 
@@ -89,7 +93,8 @@ func.func @f(%x: !x, %b: !w, %dy: !x) -> (!x, !x, !w) {
   %dz = nn.gelu_grad %z, %dy {tanh} : (!x, !x) -> !x
   %db = nn.sum %dz : (!x) -> !w
   return %y, %dz, %db : !x, !x, !w
-})", 1e-4);
+})",
+                                       1e-4);
   EXPECT_EQ(fused.groups.size(), 2u);
 }
 
@@ -106,7 +111,8 @@ func.func @f(%x: !x, %t: !t, %offset: tensor<i32>, %scale: !s) -> (!r, !x, !s, !
   %g = nn.mul %one, %scale : (!r, !s) -> !r
   %d = nn.cross_entropy_grad %x, %t, %lse, %g, %offset : (!x, !t, !r, !r, tensor<i32>) -> !x
   return %loss, %d, %total, %count : !r, !x, !s, !s
-})", 1e-4, GetParam().model);
+})",
+                                       1e-4, GetParam().model);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Chains,

@@ -72,8 +72,9 @@ public:
   void run(const KernelGroup &group) {
     std::vector<Operand> operands;
     for (const KernelInput &input : group.inputs)
-      operands.push_back(input.value ? operandOf(get(input.value), elementOf(input.value))
-                                     : operandOf(extraOf(*input.extra), input.extra->type.getElementType()));
+      operands.push_back(
+          input.value ? operandOf(get(input.value), elementOf(input.value))
+                      : operandOf(extraOf(*input.extra), input.extra->type.getElementType()));
     for (const KernelOutput &output : group.outputs) {
       size_t size = cast<RankedTensorType>(output.value.getType()).getNumElements();
       Operand operand = out(size);

@@ -51,7 +51,8 @@ func.func @f(%x: !x, %at: !p, %b: !b, %scale: tensor<f32>) -> !x {
   %y = nn.rope %z, %at {frequencies = array<f64: 1.0, 0.31, 0.1>} : (!x, !p) -> !x
   %s = nn.mul %y, %scale : (!x, tensor<f32>) -> !x
   return %s : !x
-})", 1e-6, 4000);
+})",
+                                       1e-6, 4000);
   EXPECT_EQ(fused.groupNames(), Names{"nn.add nn.rope nn.mul"});
 }
 
@@ -66,7 +67,8 @@ func.func @f(%table: !e, %ids: !t, %first: tensor<i32>, %dy: !x) -> (!x, !e) {
   %y = nn.embedding %table, %ids, %first : (!e, !t, tensor<i32>) -> !x
   %d = nn.embedding_grad %ids, %dy, %first : (!t, !x, tensor<i32>) -> !e
   return %y, %d : !x, !e
-})", {{"v", vocab}});
+})",
+                                  {{"v", vocab}});
     auto fused = expectSameAsInterpreter(text, 1e-6, 40);
     EXPECT_EQ(fused.groups.size(), 2u);
   }
@@ -86,7 +88,8 @@ func.func @f(%a: !w, %g: !w, %m: !w, %scale: !s, %rate: !s) -> (!w, !w, !w) {
        fusion.group = 77 : i64}
       : (!w, !w, !w, !w, !s, !s, !s, !s) -> (!w, !w, !w)
   return %p, %m1, %v : !w, !w, !w
-})", 1e-5);
+})",
+                                       1e-5);
   const KernelGroup &last = fused.groups.back();
   ASSERT_EQ(last.outputs.size(), 3u);
   EXPECT_EQ(last.extent, 17 * 33);
@@ -154,9 +157,10 @@ func.func @f(%x: !w, %b: !b) -> (!s, !s) {
   %sum = nn.add_n %a, %c : (!s, !s) -> !s
   %norm, %scale = nn.clip_scale %sum {max_norm = 2.0 : f64} : (!s) -> (!s, !s)
   return %norm, %scale : !s, !s
-})", 1e-5);
+})",
+                                       1e-5);
   EXPECT_EQ(fused.groupNames(),
-            (Names{"nn.sum_squares", "nn.sum", "nn.sum_squares nn.add_n nn.clip_scale"}));
+            (Names{"nn.sum_squares", "nn.sum nn.sum_squares nn.add_n nn.clip_scale"}));
   EXPECT_EQ(fused.groups[0].extent, 67);
 }
 
@@ -170,7 +174,8 @@ module {
     %y = dist.mask %x dim ${dim} size 5 value -1.5 on @mesh ["tensor"] : tensor<3x3x3xf32, #nn.dims<batch, sequence, model>>
     return %y : tensor<3x3x3xf32, #nn.dims<batch, sequence, model>>
   }
-})", {{"dim", std::to_string(dim)}}));
+})",
+                                  {{"dim", std::to_string(dim)}}));
     ASSERT_EQ(fused.groups.size(), 1u);
     auto x = asFloats({randomTensor({3, 3, 3}, 9)});
     for (int64_t coordinate : {0, 1}) {

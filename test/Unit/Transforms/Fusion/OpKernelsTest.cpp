@@ -56,9 +56,8 @@ TEST_P(OpKernels, AgreeWithTheInterpreter) {
     expectClose(got[i], tensor, 2e-5, "result " + std::to_string(i));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, OpKernels, testing::ValuesIn(kernelCases()), [](const auto &info) {
-  return caseName(info.param, info.index);
-});
+INSTANTIATE_TEST_SUITE_P(All, OpKernels, testing::ValuesIn(kernelCases()),
+                         [](const auto &info) { return caseName(info.param, info.index); });
 
 } // namespace
 } // namespace cleave::test
