@@ -103,14 +103,16 @@ LogicalResult checkApplicable(ModuleOp module, plan::SolutionOp solution) {
       return failure();
     joints.insert(function->getAttrOfType<FlatSymbolRefAttr>("nn.joint").getAttr());
   }
-  WalkResult calls = module.lookupSymbol<func::FuncOp>("forward").walk([&](func::CallOp call) {
-    if (joints.contains(StringAttr::get(call.getContext(), call.getCallee())))
-      return WalkResult::advance();
-    call.emitOpError() << "enters @" << call.getCallee()
-                       << ", which has no joint graph; run cleave-autodiff-differentiate first";
-    return WalkResult::interrupt();
-  });
-  return failure(calls.wasInterrupted());
+  for (Operation &op : module.lookupSymbol<func::FuncOp>("forward").getBody().getOps()) {
+    auto call = dyn_cast<func::CallOp>(op);
+    if (call && !joints.contains(StringAttr::get(call.getContext(), call.getCallee())))
+      return call.emitOpError() << "enters @" << call.getCallee()
+                                << ", which has no joint graph; run "
+                                   "cleave-autodiff-differentiate first";
+    if (!call && op.getNumOperands() > 0 && !op.hasTrait<OpTrait::IsTerminator>())
+      return op.emitOpError("computes outside every kind of layer, where no gradient reaches it");
+  }
+  return success();
 }
 
 } // namespace cleave
