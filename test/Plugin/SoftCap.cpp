@@ -10,7 +10,9 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Tools/Plugins/DialectPlugin.h"
 #include "llvm/Config/llvm-config.h"
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "test/Plugin/SoftCapDialect.h.inc"
 #define GET_OP_CLASSES
@@ -22,7 +24,7 @@ using namespace ext;
 
 #include "test/Plugin/SoftCapDialect.cpp.inc"
 
-void ExtDialect::initialize() { addOperations<SoftCapOp, ScaleSumOp>(); }
+void ExtDialect::initialize() { addOperations<SoftCapOp, ScaleSumOp, RowMaxOp>(); }
 
 //===----------------------------------------------------------------------===//
 // SoftCapOp
@@ -98,6 +100,27 @@ SmallVector<Value> ScaleSumOp::buildGradient(OpBuilder &b, ValueRange gradients,
   RankedTensorType type = getInput().getType();
   Value scale = nn::FillOp::create(b, getLoc(), type, getScaleAttr());
   return {nn::MulOp::create(b, getLoc(), type, scale, gradients[0])};
+}
+
+//===----------------------------------------------------------------------===//
+// RowMaxOp: no gradient, and no local form for cut rows
+//===----------------------------------------------------------------------===//
+
+ShardingRule RowMaxOp::getShardingRule() {
+  ShardingRule rule = nn::ruleByNames(*this);
+  Factor &row = rule.factors[rule.operands[0].back()];
+  row.reduction = ReductionKind::Max;
+  row.neutral = -std::numeric_limits<double>::infinity();
+  return rule;
+}
+
+LogicalResult RowMaxOp::interpret(ArrayRef<const HostTensor *> in,
+                                  MutableArrayRef<HostTensor> out) {
+  int64_t width = in[0]->shape.back();
+  for (int64_t r = 0; r < out[0].size(); ++r)
+    out[0].data[r] =
+        *std::max_element(in[0]->data.begin() + r * width, in[0]->data.begin() + (r + 1) * width);
+  return success();
 }
 
 #define GET_OP_CLASSES

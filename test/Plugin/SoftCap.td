@@ -35,4 +35,13 @@ def Ext_ScaleSumOp : Op<Ext_Dialect, "scale_sum", [Pure,
   let hasVerifier = 1;
 }
 
+def Ext_RowMaxOp : Op<Ext_Dialect, "row_max", [Pure,
+    DeclareOpInterfaceMethods<ShardingRuleInterface>,
+    DeclareOpInterfaceMethods<InterpretableInterface>]> {
+  let summary = "Largest element along the last dimension";
+  let arguments = (ins NN_Tensor:$input);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` functional-type($input, $result)";
+}
+
 #endif

@@ -27,6 +27,7 @@
 // CHECK: ext.scale_sum %{{.*}} : (tensor<2x4x3xf32, #{{.*}}>) -> tensor<2x4xf32
 // CHECK: dist.all_reduce %{{.*}} sum on @mesh ["tensor"]
 // CHECK-NOT: dist.all_reduce
+// CHECK-LABEL: func.func private @block.backward
 // CHECK-LABEL: func.func private @head.forward
 // CHECK: ext.softcap %{{.*}} : tensor<2x4x4xf32
 // CHECK-LABEL: func.func @microbatch

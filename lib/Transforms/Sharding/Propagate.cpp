@@ -212,9 +212,23 @@ private:
     return all;
   }
 
+  /// A value can be left as terms of a sum, never as candidates for a maximum.
+  static LogicalResult checkReductions(Operation *op, const ShardingRule &rule,
+                                       ArrayRef<Axes> axes) {
+    for (auto [f, factor] : llvm::enumerate(rule.factors)) {
+      bool everywhere = llvm::all_of(rule.results, [&](const SmallVector<int> &dims) {
+        return llvm::is_contained(dims, int(f));
+      });
+      if (factor.reduction == ReductionKind::Max && !axes[f].empty() && !everywhere)
+        return op->emitOpError() << "is cut along '" << factor.name
+                                 << "', over which it takes a maximum; buildLocal must complete it";
+    }
+    return success();
+  }
+
   LogicalResult visitSharded(Operation *op, const ShardingRule &rule) {
     auto axes = factorAxes(op, rule);
-    if (failed(axes))
+    if (failed(axes) || failed(checkReductions(op, rule, *axes)))
       return failure();
     Axes used;
     for (const Axes &list : *axes)
