@@ -70,6 +70,7 @@ function(cleave_add_unittest name)
   target_compile_options(${name} PRIVATE ${CLEAVE_WARNINGS})
   # Tests of the compiler include MLIR's headers; those of the runtime must not.
   if(NOT name MATCHES "^Runtime")
+    target_compile_options(${name} PRIVATE -fPIC) # as the precompiled header was made
     target_precompile_headers(${name} REUSE_FROM CleavePCH)
   endif()
   if(A_WHOLE)
