@@ -23,7 +23,7 @@ using dist::ShardingAttr;
 namespace {
 constexpr double kGarbage = 7.5;
 constexpr double kTolerance = 1e-11;
-constexpr int kDraws = 12;
+constexpr int kDraws = 40;
 
 class PartitionTest : public testing::TestWithParam<OpCase> {
 protected:
