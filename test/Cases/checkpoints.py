@@ -60,7 +60,7 @@ class Interrupted(harness.Case):
         want = self.uninterrupted()
         numbers = random.Random(os.environ.get("CLEAVE_CASE_SEED", "1"))
         cut = 0
-        for attempt in range(10):
+        for attempt in range(6):
             folder, log = self.path(f"saved-{attempt}"), self.path(f"log-{attempt}.jsonl")
             command = self.command(folder, log)
             for _ in range(2):

@@ -29,7 +29,7 @@ class TokenFiles(harness.Case):
         text = self.bytes("text.txt", b"abc")
         out = self.path("out.bin")
         self.refused([harness.CLEAVE, "tokens", text, "-o", out, "--end-of-document", "70000"],
-                     "data.id_too_large", says=["70000"])
+                     "usage.bad_value", says=["70000", "65535"])
         self.assertFalse(os.path.exists(out))
 
     def test_ids_beyond_the_vocabulary(self):

@@ -100,10 +100,11 @@ class Case(unittest.TestCase):
         request = json.dumps([model, ranks, pins, recipe_values, extra])
         if request in self.binaries:
             return self.binaries[request]
-        binary = self.binaries[request] = os.path.join(self.shared, f"train-{len(self.binaries)}")
+        binary = os.path.join(self.shared, f"train-{len(self.binaries)}")
         command = self.compile_command(model, ranks, pins, recipe_values, extra) + ["-o", binary]
         done = run(command)
         self.assertEqual(done.returncode, 0, f"{' '.join(command)}\n{done.stderr}{done.stdout}")
+        self.binaries[request] = binary
         return binary
 
     def train(self, binary, data, steps, *flags, code=0, log=None):
