@@ -217,7 +217,7 @@ inline std::string launch(int64_t blocks, int threads, unsigned seed,
 #define __global__
 #define __device__
 #define __launch_bounds__(threads)
-#define __align__(bytes) alignas(bytes)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __restrict__ __restrict
 #define __shared__ static __attribute__((section("simt_shared")))
 #define threadIdx simt::threadIndex
