@@ -40,13 +40,12 @@ public:
       : solution(solution), model(model), axes(solution) {}
 
   LogicalResult run(int64_t ranks) {
-    if (failed(checkRanks(ranks)) || failed(checkBatch()))
+    auto layout = plan::entry<plan::LayoutOp>(solution);
+    if (failed(checkRanks(ranks)) || failed(checkAxes(layout, layout.getDims())) ||
+        failed(checkBatch()))
       return failure();
     for (Operation &op : solution.getBody().front()) {
-      if (auto layout = dyn_cast<plan::LayoutOp>(op)) {
-        if (failed(checkAxes(layout, layout.getDims())))
-          return failure();
-      } else if (auto parameter = dyn_cast<plan::ParameterOp>(op)) {
+      if (auto parameter = dyn_cast<plan::ParameterOp>(op)) {
         if (failed(checkParameter(parameter)))
           return failure();
       } else if (auto assign = dyn_cast<plan::AssignOp>(op)) {

@@ -150,7 +150,22 @@ static void writeKinds(OpBuilder &b, Location loc, ModuleOp model, const Policy 
     plan::AssignOp::create(b, loc, b.getStringAttr(kind), path, toDictionary(b, assignment));
 }
 
+static rt::Status checkSizes(const PlanRequest &request) {
+  if (request.ranks < 1)
+    return rt::userError("plan.ranks_mismatch", "a plan needs at least one rank")
+        .withGiven("ranks=" + std::to_string(request.ranks))
+        .withRule("dp × tp = ranks");
+  if (request.globalBatch < 1 || request.sequence < 1)
+    return rt::userError("plan.batch_indivisible", "sizes must be at least 1")
+        .withGiven("global_batch=" + std::to_string(request.globalBatch) +
+                   ", sequence_length=" + std::to_string(request.sequence))
+        .withRule("a step has at least one sequence of one token");
+  return rt::Status::success();
+}
+
 rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanRequest &request) {
+  if (rt::Status s = checkSizes(request); !s.ok())
+    return s;
   HeadSizes heads = headSizes(model);
   Degrees degrees;
   if (rt::Status s = settleTensor(request, heads, degrees); !s.ok())

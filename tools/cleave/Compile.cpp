@@ -5,6 +5,7 @@
 
 #include "cleave/Pipelines/Phases.h"
 #include "cleave/Pipelines/Register.h"
+#include "cleave/Target/CUDA/EmitText.h"
 #include "cleave/Target/Image/Image.h"
 #include "runtime/Base/Files.h"
 #include "runtime/Base/Suggest.h"
@@ -39,6 +40,7 @@ private:
   rt::Status apply() { return applyPhase(*module, *chosen, optimizerOf(request.recipe)); }
   rt::Status dist() { return distPhase(*module); }
   rt::Status image();
+  rt::Status cuda();
   rt::Status binary();
   rt::Status checkBudget();
 
@@ -64,12 +66,15 @@ private:
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module, chosen;
   std::optional<CompiledImage> compiled;
+  std::string cudaText;
 
   struct Phase {
     std::string_view name;
     rt::Status (Compilation::*run)();
     /// What `--emit` prints after it.
     std::string (*print)(Compilation &);
+    /// Left out unless it is the one to print: the binary does not need it.
+    bool onRequest = false;
   };
   static std::span<const Phase> phases();
 };
@@ -86,6 +91,7 @@ std::span<const Compilation::Phase> Compilation::phases() {
       {"image", &Compilation::image,
        [](Compilation &c) { return rt::toImageText(c.compiled->program); }},
       {"kernels", nullptr, [](Compilation &c) { return c.textOf(*c.compiled->kernels); }},
+      {"cuda", &Compilation::cuda, [](Compilation &c) { return c.cudaText; }, /*onRequest=*/true},
   };
   return all;
 }
@@ -156,6 +162,16 @@ rt::Status Compilation::image() {
   return rt::Status::success();
 }
 
+rt::Status Compilation::cuda() {
+  return withDiagnostics(context, [&]() -> llvm::LogicalResult {
+    mlir::FailureOr<std::string> text = cuda::emitCudaText(*compiled->kernels);
+    if (failed(text))
+      return llvm::failure();
+    cudaText = std::move(*text);
+    return llvm::success();
+  });
+}
+
 rt::Status Compilation::binary() {
   progress("link");
   return emitBinary(*compiled, request.profile, {librariesFolder()}, request.output);
@@ -184,6 +200,8 @@ rt::Status Compilation::run() {
     CLEAVE_RT_RETURN_IF_ERROR(rt::createFolders(request.dumpFolder));
   int number = 0;
   for (const Phase &phase : phases()) {
+    if (phase.onRequest && phase.name != request.emit)
+      continue;
     progress(phase.name);
     if (phase.run)
       CLEAVE_RT_RETURN_IF_ERROR((this->*phase.run)());

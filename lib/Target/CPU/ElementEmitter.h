@@ -15,12 +15,13 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Kernel.h"
+#include "lib/Target/Kernel/Kernel.h"
 #include "mlir/IR/Builders.h"
 #include <map>
 #include <memory>
 
 namespace cleave::cpu {
+using namespace target; // plans of kernels
 
 /// A scalar, or a vector with one entry per lane.
 struct Elem {

@@ -8,13 +8,11 @@
 #include "cleave/Target/CPU/KernelCompiler.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/Pass.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
 
@@ -23,36 +21,13 @@ namespace cleave::cpu {
 #define GEN_PASS_DEF_LOWERKERNELSPASS
 #include "lib/Target/CPU/KernelPasses.h.inc"
 
-/// Named linalg ops become generic ones (a fill stays: it is a constant), and
-/// reshapes move to the edges of the kernel by giving the ops between them more
-/// loops, so that indices stay linear.
-static LogicalResult normalize(func::FuncOp func) {
-  IRRewriter rewriter(func->getContext());
-  SmallVector<linalg::LinalgOp> named;
-  func.walk([&](linalg::LinalgOp op) {
-    if (!isa<linalg::GenericOp, linalg::FillOp>(op))
-      named.push_back(op);
-  });
-  for (linalg::LinalgOp op : named) {
-    rewriter.setInsertionPoint(op);
-    if (failed(linalg::generalizeNamedOp(rewriter, op)))
-      return op->emitError("has no generic form");
-  }
-  RewritePatternSet patterns(func->getContext());
-  linalg::populateFoldReshapeOpsByExpansionPatterns(patterns, [](OpOperand *) { return true; });
-  tensor::ExpandShapeOp::getCanonicalizationPatterns(patterns, func->getContext());
-  tensor::CollapseShapeOp::getCanonicalizationPatterns(patterns, func->getContext());
-  linalg::GenericOp::getCanonicalizationPatterns(patterns, func->getContext());
-  return applyPatternsGreedily(func, std::move(patterns));
-}
-
 static LogicalResult lowerKernel(func::FuncOp func, unsigned lanes) {
   auto name = func.getName().str();
   Location loc = func.getLoc();
   auto fail = [&] { return emitError(loc, "kernel '") << name << "' cannot be compiled"; };
-  if (failed(normalize(func)))
+  if (failed(normalizeKernel(func)))
     return fail();
-  FailureOr<std::unique_ptr<Kernel>> kernel = Kernel::plan(func, lanes);
+  FailureOr<std::unique_ptr<Kernel>> kernel = Kernel::plan(func, {.lanes = lanes});
   if (failed(kernel) || failed(KernelEmitter(**kernel).run()))
     return fail();
   return success();

@@ -36,6 +36,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "cleave/Target/Kernel/Contract.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/StringRef.h"
@@ -50,10 +51,8 @@ class OpPassManager;
 
 namespace cleave::cpu {
 
-/// Attribute of a kernel: how many trailing arguments are destinations (i64).
-inline constexpr llvm::StringLiteral kOutputsAttr = "cleave.outputs";
-/// Attribute of a kernel: extent of the outer parallel dimension (i64).
-inline constexpr llvm::StringLiteral kSpaceAttr = "cleave.space";
+using target::kOutputsAttr;
+using target::kSpaceAttr;
 
 /// An instruction-set profile: the machine an image is built for. The code needs
 /// all of `features` and is never compiled for the host by accident.

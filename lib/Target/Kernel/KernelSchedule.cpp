@@ -1,15 +1,12 @@
 //===- KernelSchedule.cpp - order and vectorise a kernel's roots ----------===//
 
-#include "KernelSchedule.h"
+#include "lib/Target/Kernel/KernelSchedule.h"
 #include <map>
 #include <numeric>
 
 using namespace mlir;
 
-namespace cleave::cpu {
-
-/// What one row may keep on the stack, over all buffers of a kernel.
-static constexpr int64_t kMaxStackBytes = 256 * 1024;
+namespace cleave::target {
 
 static int64_t product(ArrayRef<int64_t> extents) {
   return std::accumulate(extents.begin(), extents.end(), int64_t(1), std::multiplies<>());
@@ -52,7 +49,7 @@ std::vector<Value> valuesWorthStoring(const Kernel &kernel, const HeavyUses &use
         type.getRank() < 2 || type.getDimSize(0) != kernel.space)
       continue;
     int64_t bytes = 4 * product(type.getShape().drop_front());
-    if (stackBytes + bytes > kMaxStackBytes)
+    if (stackBytes + bytes > kernel.rowBytes)
       continue;
     stackBytes += bytes;
     result.push_back(value);
@@ -232,9 +229,9 @@ LogicalResult scheduleNests(Kernel &kernel) {
   int64_t stackBytes = 0;
   for (int64_t size : kernel.bufferSizes)
     stackBytes += 4 * size;
-  if (stackBytes > kMaxStackBytes)
+  if (stackBytes > kernel.rowBytes)
     return kernel.func.emitError("one row needs ")
-           << stackBytes << " bytes of intermediate values, more than " << kMaxStackBytes;
+           << stackBytes << " bytes of intermediate values, more than " << kernel.rowBytes;
   // A scatter walks tokens, not rows: it does not share a kernel.
   for (Root &root : kernel.roots)
     root.scatter &= kernel.roots.size() == 1 && root.values[0].dest.has_value();
@@ -252,4 +249,4 @@ LogicalResult scheduleNests(Kernel &kernel) {
   return kernel.func.emitError("reads and writes of its destinations cannot be ordered");
 }
 
-} // namespace cleave::cpu
+} // namespace cleave::target

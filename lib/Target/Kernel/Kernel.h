@@ -16,7 +16,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "LinearExpr.h"
+#include "lib/Target/Kernel/LinearExpr.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "llvm/ADT/DenseMap.h"
@@ -24,7 +24,7 @@
 #include <deque>
 #include <optional>
 
-namespace cleave::cpu {
+namespace cleave::target {
 
 /// A tensor seen inside an argument: element i is at offset + sum i_k * strides_k.
 struct StridedView {
@@ -79,10 +79,23 @@ struct Nest {
 /// Whether a value is a reduction (it has a reduced loop).
 bool isReduction(mlir::linalg::GenericOp op);
 
+/// Named linalg ops become generic ones (a fill stays: it is a constant), and
+/// reshapes move to the edges of the kernel by giving the ops between them more
+/// loops, so that indices stay linear. A plan is made of such a kernel.
+mlir::LogicalResult normalizeKernel(mlir::func::FuncOp func);
+
+/// What plans depend on besides the kernel.
+struct PlanSettings {
+  unsigned lanes = 8; ///< neighbours that read memory together
+  /// What one row may keep in buffers, over all of a kernel.
+  int64_t rowBytes = 256 * 1024;
+};
+
 class Kernel {
 public:
   /// Reads and plans `func`; reports an error at the op that cannot be compiled.
-  static mlir::FailureOr<std::unique_ptr<Kernel>> plan(mlir::func::FuncOp func, unsigned lanes);
+  static mlir::FailureOr<std::unique_ptr<Kernel>> plan(mlir::func::FuncOp func,
+                                                       const PlanSettings &settings);
 
   mlir::func::FuncOp func;
   unsigned numOutputs = 0;
@@ -90,7 +103,8 @@ public:
   std::deque<Root> roots; ///< a deque: nests and maps point into it
   std::vector<Nest> nests;
   bool lanesOverRows = false;                ///< vector lanes run over the outer dimension
-  unsigned lanes = 8;                        ///< f32 elements in one register
+  unsigned lanes = 8;                        ///< neighbours that read memory together
+  int64_t rowBytes = 0;                      ///< see PlanSettings
   llvm::SmallVector<int64_t, 2> bufferSizes; ///< elements of each stack buffer
   /// The root and the position in it that hold a value.
   llvm::DenseMap<mlir::Value, std::pair<Root *, unsigned>> rootOf;
@@ -136,4 +150,4 @@ std::optional<Scatter> matchScatter(mlir::linalg::GenericOp op, unsigned outerLo
 /// How many exp-like ops one run of the body takes.
 unsigned countHeavyOps(mlir::linalg::GenericOp op);
 
-} // namespace cleave::cpu
+} // namespace cleave::target

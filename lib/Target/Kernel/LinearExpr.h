@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace cleave::cpu {
+namespace cleave::target {
 
 class LinearExpr {
 public:
@@ -54,4 +54,4 @@ mlir::FailureOr<LinearExpr> applyAffine(mlir::AffineExpr expr, llvm::ArrayRef<Li
 /// The row-major address (in elements) of `index` in a dense tensor of `shape`.
 LinearExpr denseAddress(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<LinearExpr> index);
 
-} // namespace cleave::cpu
+} // namespace cleave::target

@@ -1,11 +1,11 @@
 //===- LinearExpr.cpp - index expressions of kernels ----------------------===//
 
-#include "LinearExpr.h"
+#include "lib/Target/Kernel/LinearExpr.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 
-namespace cleave::cpu {
+namespace cleave::target {
 
 LinearExpr LinearExpr::dim(unsigned id, int64_t coefficient) {
   LinearExpr result;
@@ -123,4 +123,4 @@ LinearExpr denseAddress(ArrayRef<int64_t> shape, ArrayRef<LinearExpr> index) {
   return address;
 }
 
-} // namespace cleave::cpu
+} // namespace cleave::target

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "Kernel.h"
+#include "lib/Target/Kernel/Kernel.h"
 #include "llvm/ADT/MapVector.h"
 
-namespace cleave::cpu {
+namespace cleave::target {
 
 struct HeavyUse {
   Root *root = nullptr;
@@ -28,4 +28,4 @@ void placeStoredValue(Kernel &kernel, Root &root, llvm::ArrayRef<HeavyUse> uses)
 /// destination would be overwritten before its last read.
 mlir::LogicalResult scheduleNests(Kernel &kernel);
 
-} // namespace cleave::cpu
+} // namespace cleave::target

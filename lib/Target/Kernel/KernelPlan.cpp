@@ -6,15 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelSchedule.h"
-#include "cleave/Target/CPU/KernelCompiler.h"
+#include "lib/Target/Kernel/KernelSchedule.h"
+#include "cleave/Target/Kernel/Contract.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include <set>
 
 using namespace mlir;
 
-namespace cleave::cpu {
+namespace cleave::target {
 
 /// Finds the roots. Position 0 of every result is the outer dimension; where it
 /// sits in a reduction that feeds them follows from the maps on the way.
@@ -421,13 +421,14 @@ void Planner::assignBuffers() {
     }
 }
 
-FailureOr<std::unique_ptr<Kernel>> Kernel::plan(func::FuncOp func, unsigned lanes) {
+FailureOr<std::unique_ptr<Kernel>> Kernel::plan(func::FuncOp func, const PlanSettings &settings) {
   auto kernel = std::make_unique<Kernel>();
   kernel->func = func;
-  kernel->lanes = lanes;
+  kernel->lanes = settings.lanes;
+  kernel->rowBytes = settings.rowBytes;
   if (failed(Planner(*kernel).run()))
     return failure();
   return kernel;
 }
 
-} // namespace cleave::cpu
+} // namespace cleave::target

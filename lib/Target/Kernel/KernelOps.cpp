@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernel.h"
+#include "lib/Target/Kernel/Kernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -13,7 +13,7 @@
 
 using namespace mlir;
 
-namespace cleave::cpu {
+namespace cleave::target {
 
 LinearExpr StridedView::address(ArrayRef<LinearExpr> index) const {
   LinearExpr result(offset);
@@ -189,4 +189,4 @@ unsigned countHeavyOps(linalg::GenericOp op) {
   return count;
 }
 
-} // namespace cleave::cpu
+} // namespace cleave::target

@@ -1,0 +1,247 @@
+//===- ShimHarness.cpp - run emitted CUDA text on the CPU -----------------===//
+
+#include "ShimHarness.h"
+#include "LinalgReference.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <limits>
+#include <random>
+#include <sys/wait.h>
+
+using namespace mlir;
+
+namespace cleave::test {
+
+std::unique_ptr<MLIRContext> kernelContext() {
+  auto context = std::make_unique<MLIRContext>(MLIRContext::Threading::DISABLED);
+  context->loadDialect<arith::ArithDialect, func::FuncDialect, linalg::LinalgDialect,
+                       LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect,
+                       tensor::TensorDialect, vector::VectorDialect>();
+  context->allowUnregisteredDialects();
+  return context;
+}
+
+int runCommand(const std::string &command, std::string &output) {
+  FILE *pipe = popen((command + " 2>&1").c_str(), "r");
+  if (!pipe)
+    return -1;
+  char part[4096];
+  while (size_t count = fread(part, 1, sizeof part, pipe))
+    output.append(part, count);
+  int status = pclose(pipe);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+ScratchFolder::ScratchFolder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "cleave-cuda-XXXXXX").string();
+  path = mkdtemp(pattern.data()) ? pattern : "";
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  if (!path.empty())
+    std::filesystem::remove_all(path, ignored);
+}
+
+static std::string elementText(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return element.isF32() ? "float" : element.isBF16() ? "bf16" : "int";
+}
+
+/// The text between the shim and one function per kernel that launches it.
+std::string ShimModule::sourceText(ModuleOp kernels) const {
+  std::string source = "#include \"" CLEAVE_TEST_SIMT "\"\n" + emitted.source;
+  for (const cuda::Launch &launch : emitted.launches) {
+    auto kernel = kernels.lookupSymbol<func::FuncOp>(launch.kernel);
+    source += "extern \"C\" __attribute__((visibility(\"default\"))) const char *launch_" +
+              launch.kernel + "(void **args, unsigned seed) {\n" +
+              "  static std::string error;\n  error = simt::launch(" +
+              std::to_string(launch.blocks) + ", " + std::to_string(launch.threads) +
+              ", seed, [&] { " + launch.kernel + "(";
+    for (auto [i, type] : llvm::enumerate(kernel.getFunctionType().getInputs()))
+      source += (i == 0 ? "(" : ", (") + elementText(type) + " *)args[" + std::to_string(i) + "]";
+    source += "); });\n  return error.c_str();\n}\n";
+  }
+  return source;
+}
+
+ShimModule::ShimModule(ModuleOp kernels, const Change &change) {
+  FailureOr<cuda::Text> text = cuda::emitCuda(kernels);
+  if (failed(text)) {
+    ADD_FAILURE() << "the kernels cannot be emitted";
+    return;
+  }
+  emitted = std::move(*text);
+  if (change)
+    emitted.source = change(std::move(emitted.source));
+  std::ofstream(folder.file("kernels.cpp")) << sourceText(kernels);
+  std::string output, file = folder.file("kernels.so");
+  int status = runCommand(CLEAVE_TEST_CXX
+                          " -x c++ -std=c++17 -O1 -fno-strict-aliasing -fwrapv -fPIC -shared "
+                          "-fvisibility=hidden -Wno-unknown-pragmas -o " +
+                              file + " " + folder.file("kernels.cpp"),
+                          output);
+  if (status == 0)
+    library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    ADD_FAILURE() << "the emitted text does not compile: " << output.substr(0, 4000);
+}
+
+ShimModule::~ShimModule() {
+  if (library)
+    dlclose(library);
+}
+
+namespace {
+
+constexpr size_t kGuardBytes = 64;
+constexpr unsigned char kGuardByte = 0xa5;
+
+/// A buffer aligned to 16 bytes, with a guard behind it.
+class Buffer {
+public:
+  Buffer(RankedTensorType type, const Elements &values) : element(type.getElementType()) {
+    size = values.size();
+    bytes = size * (element.isBF16() ? 2 : 4);
+    memory.reset(static_cast<char *>(std::aligned_alloc(64, (bytes + kGuardBytes + 63) / 64 * 64)));
+    for (size_t i = 0; i < size; ++i)
+      set(i, values[i]);
+    std::memset(memory.get() + bytes, kGuardByte, kGuardBytes);
+  }
+  void *data() { return memory.get(); }
+  bool guarded() const {
+    for (size_t i = 0; i < kGuardBytes; ++i)
+      if (static_cast<unsigned char>(memory.get()[bytes + i]) != kGuardByte)
+        return false;
+    return true;
+  }
+  double at(size_t i) const {
+    if (element.isF32())
+      return read<float>(i);
+    if (element.isInteger(32))
+      return read<int32_t>(i);
+    uint32_t bits = uint32_t(read<uint16_t>(i)) << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  }
+
+private:
+  struct Free {
+    void operator()(char *pointer) const { std::free(pointer); }
+  };
+  template <class T> T read(size_t i) const {
+    T value;
+    std::memcpy(&value, memory.get() + i * sizeof(T), sizeof(T));
+    return value;
+  }
+  template <class T> void write(size_t i, T value) {
+    std::memcpy(memory.get() + i * sizeof(T), &value, sizeof(T));
+  }
+  void set(size_t i, double value) {
+    if (element.isF32())
+      return write<float>(i, value);
+    if (element.isInteger(32))
+      return write<int32_t>(i, value);
+    float single = value;
+    uint32_t bits;
+    std::memcpy(&bits, &single, sizeof bits);
+    write<uint16_t>(i, bits >> 16);
+  }
+
+  Type element;
+  size_t size = 0, bytes = 0;
+  std::unique_ptr<char, Free> memory;
+};
+
+/// Random contents of an argument; a destination that isn't read holds NaN.
+Elements randomElements(RankedTensorType type, bool poison, bool positive, std::mt19937 &random) {
+  Elements values(type.getNumElements());
+  std::normal_distribution<float> normal;
+  for (double &value : values) {
+    if (poison)
+      value = std::numeric_limits<double>::quiet_NaN();
+    else if (type.getElementType().isInteger(32))
+      value = int(random() % 300) - 2; // some out of every range
+    else
+      value = positive ? 0.1f + std::fabs(normal(random)) : normal(random);
+  }
+  return values;
+}
+
+std::string compare(const Buffer &got, const Elements &want, double tolerance) {
+  double largest = 0;
+  for (double value : want)
+    largest = std::max(largest, std::fabs(value));
+  for (size_t i = 0; i < want.size(); ++i) {
+    double difference = std::fabs(got.at(i) - want[i]);
+    if (got.at(i) == want[i])
+      continue; // infinities too
+    if (!(difference <= tolerance * std::max(largest, 1e-3)))
+      return "element " + std::to_string(i) + " is " + std::to_string(got.at(i)) +
+             ", the reference has " + std::to_string(want[i]);
+  }
+  return "";
+}
+
+} // namespace
+
+std::string ShimModule::check(func::FuncOp kernel, unsigned seed) const {
+  auto launch = reinterpret_cast<const char *(*)(void **, unsigned)>(
+      dlsym(library, ("launch_" + kernel.getName()).str().c_str()));
+  if (!launch)
+    return "is not in the text";
+  std::mt19937 random(seed);
+  bool positive = false, narrow = false;
+  kernel.walk([&](Operation *op) {
+    positive |= isa<math::SqrtOp>(op);
+    narrow |= isa<arith::TruncFOp>(op);
+  });
+  size_t outputs = kernel.getFunctionType().getNumResults();
+  size_t inputs = kernel.getNumArguments() - outputs;
+  std::vector<Elements> arguments;
+  std::vector<Buffer> buffers;
+  std::vector<void *> pointers;
+  for (BlockArgument arg : kernel.getArguments()) {
+    auto type = cast<RankedTensorType>(arg.getType());
+    bool poison = arg.getArgNumber() >= inputs && arg.use_empty();
+    Buffer &buffer =
+        buffers.emplace_back(type, randomElements(type, poison, positive, random));
+    Elements exact(type.getNumElements()); // as the buffer rounds them
+    for (size_t i = 0; i < exact.size(); ++i)
+      exact[i] = buffer.at(i);
+    arguments.push_back(std::move(exact));
+    pointers.push_back(buffer.data());
+  }
+  FailureOr<std::vector<Elements>> want = interpretKernel(kernel, arguments);
+  if (failed(want))
+    return "is unknown to the reference";
+  if (std::string error = launch(pointers.data(), seed); !error.empty())
+    return error;
+  for (Buffer &buffer : buffers)
+    if (!buffer.guarded())
+      return "wrote behind a buffer";
+  for (size_t i = 0; i < inputs; ++i)
+    for (size_t at = 0; at < arguments[i].size(); ++at)
+      if (buffers[i].at(at) != arguments[i][at])
+        return "changed an input";
+  for (size_t i = 0; i < outputs; ++i)
+    if (std::string wrong = compare(buffers[inputs + i], (*want)[i], narrow ? 1e-2 : 3e-5);
+        !wrong.empty())
+      return "output " + std::to_string(i) + ": " + wrong;
+  return "";
+}
+
+} // namespace cleave::test
