@@ -6,6 +6,9 @@
 // RUN: cleave inspect %t.mlir | FileCheck %s --check-prefix=IMPORTED
 // RUN: cleave compile %S/configs/t0.json --emit=nn --json | FileCheck %s --check-prefix=PHASE
 
+// RUN: cleave compile %S/configs/t0.json --emit=nn --json -o %t.mlir | FileCheck %s --check-prefix=FILE
+// FILE: {"phase": "nn", "file": "{{.*}}.mlir"}
+
 // IMPORTED: parameters  124,439,808 in 148 tensors
 // IMPORTED-NEXT: layers      12 × block (0–11), 7,087,872 parameters each
 // PHASE: {"phase": "nn", "module": "#batch_sequence

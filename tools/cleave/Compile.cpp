@@ -8,6 +8,7 @@
 #include "cleave/Target/CUDA/EmitText.h"
 #include "cleave/Target/Image/Image.h"
 #include "runtime/Base/Files.h"
+#include "runtime/Base/Json.h"
 #include "runtime/Base/Suggest.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -51,11 +52,21 @@ private:
     stream << "\n";
     return text;
   }
-  rt::Status write(const std::string &text) {
-    if (!request.output.empty())
-      return rt::writeFileAtomically(request.output, text);
-    std::fputs(text.c_str(), stdout);
+  rt::Status write(std::string_view phase, const std::string &text) {
+    const bool toFile = !request.output.empty();
+    if (toFile)
+      CLEAVE_RT_RETURN_IF_ERROR(rt::writeFileAtomically(request.output, text));
+    if (request.json)
+      say(phase, toFile ? "file" : "module", toFile ? request.output : text);
+    else if (!toFile)
+      std::fputs(text.c_str(), stdout);
     return rt::Status::success();
+  }
+  /// The one document of --json.
+  void say(std::string_view phase, std::string_view key, const std::string &value) {
+    rt::JsonWriter out;
+    out.beginObject().key("phase").value(phase).key(key).value(value).endObject();
+    std::fputs((out.take() + "\n").c_str(), stdout);
   }
   void progress(std::string_view phase) {
     if (isatty(STDERR_FILENO))
@@ -211,11 +222,13 @@ rt::Status Compilation::run() {
           phase.print(*this)));
     if (phase.name == request.emit) {
       progress("");
-      return write(phase.print(*this));
+      return write(phase.name, phase.print(*this));
     }
   }
   CLEAVE_RT_RETURN_IF_ERROR(binary());
   progress("");
+  if (request.json)
+    say("binary", "file", request.output);
   return rt::Status::success();
 }
 

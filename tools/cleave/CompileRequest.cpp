@@ -131,6 +131,7 @@ rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
   CLEAVE_RT_ASSIGN_OR_RETURN(request.modelPath, line.required("MODEL"));
   request.planFile = line.text("plan");
   request.emit = line.text("emit");
+  request.json = line.json();
   request.output = line.text("output");
   request.dumpFolder = line.text("dump-phases");
   request.allowOverBudget = line.has("allow-over-budget");

@@ -25,6 +25,8 @@ struct CompileRequest {
   PlanRequest plan;
   cpu::Profile profile = cpu::Profile::avx2();
   bool allowOverBudget = false;
+  /// Standard output holds one JSON document.
+  bool json = false;
 };
 
 /// Declares the options of `compile`.
