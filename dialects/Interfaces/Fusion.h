@@ -24,6 +24,9 @@ struct FusionDims {
   /// Dimensions that keep a loop of their own, since the operator counts
   /// positions along them.
   llvm::SmallVector<int64_t> apart;
+  /// The body is a form that kernel compilers know as a whole (rows added up by
+  /// index): with others in its kernel it would become plain loops.
+  bool alone = false;
 };
 
 /// A tensor that a body needs beside the operator's operands: a table of

@@ -30,6 +30,8 @@ SmallVector<Value> EmbeddingOp::buildBody(OpBuilder &b, ValueRange operands, Typ
   return {Body(b, getLoc()).map(types[0], ids, row)};
 }
 
+FusionDims EmbeddingGradOp::getFusionDims(unsigned) { return {{}, {}, /*alone=*/true}; }
+
 SmallVector<Value> EmbeddingGradOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
   Body body(b, getLoc());
   Value ids = operands[0], gradient = operands[1];

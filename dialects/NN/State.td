@@ -9,7 +9,9 @@ def NN_ParameterOp : NN_Op<"parameter", [Symbol]> {
     `type` is the tensor as operators see it, dimensions named; `file_shape`
     is its shape in checkpoints and exports: the same elements in the same order.
     `init_std` and `init_mean` say how it starts (`initializer` "normal" or
-    "constant"). `decay`: weight decay acts on it.
+    "constant"). `decay`: weight decay acts on it. `aliases`: other names under
+    which weight files may hold it, as those of a tied output matrix; copies
+    there must be equal, and exports don't have them.
 
     ```mlir
     nn.parameter @model.layers.0.self_attn.k_proj.weight
@@ -17,7 +19,8 @@ def NN_ParameterOp : NN_Op<"parameter", [Symbol]> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, DenseI64ArrayAttr:$file_shape,
-                       F64Attr:$init_mean, F64Attr:$init_std, UnitAttr:$decay);
+                       F64Attr:$init_mean, F64Attr:$init_std, UnitAttr:$decay,
+                       OptionalAttr<StrArrayAttr>:$aliases);
   let assemblyFormat = "$sym_name `:` $type attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{

@@ -14,7 +14,7 @@ def NN_EmbeddingOp : NN_PlacedOp<"embedding", [NN_Differentiable, NN_Fusable<["n
   let hasVerifier = 1;
 }
 
-def NN_EmbeddingGradOp : NN_PlacedOp<"embedding_grad", [NN_Fusable<[]>]> {
+def NN_EmbeddingGradOp : NN_PlacedOp<"embedding_grad", [NN_Fusable<["getFusionDims"]>]> {
   let summary = "Gradient of embedding with respect to the table: rows added up by index";
   let arguments = (ins NN_Tensor:$ids, NN_Tensor:$gradient, Optional<NN_Tensor>:$offset);
   let results = (outs NN_Tensor:$tableGradient);

@@ -5,6 +5,8 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <algorithm>
+
 namespace cleave::frontend {
 
 int64_t Parameter::elements() const {
@@ -48,6 +50,15 @@ Parameter parameter(std::string name, std::vector<std::vector<NamedDim>> groups,
   return p;
 }
 
+Parameter outputParameter(bool tied, std::string embedding, NamedDim vocab, NamedDim model,
+                          Init init) {
+  const char *own = "lm_head.weight";
+  Parameter p = parameter(tied ? std::move(embedding) : own, {{vocab}, {model}}, init);
+  if (tied)
+    p.aliases = {own};
+  return p;
+}
+
 rt::StatusOr<std::vector<Parameter>> collectParameters(const Architecture &architecture) {
   std::vector<Parameter> all;
   llvm::StringMap<size_t> seen;
@@ -56,7 +67,11 @@ rt::StatusOr<std::vector<Parameter>> collectParameters(const Architecture &archi
     for (const Parameter &local : architecture.kinds[call.kind].parameters) {
       auto [it, fresh] = seen.try_emplace(call.prefix + local.name, all.size());
       if (!fresh) {
-        assert(all[it->second].dims == local.dims && "one tensor used with two shapes");
+        Parameter &first = all[it->second];
+        assert(first.dims == local.dims && "one tensor used with two shapes");
+        for (const std::string &alias : local.aliases)
+          if (std::ranges::find(first.aliases, alias) == first.aliases.end())
+            first.aliases.push_back(alias);
         continue;
       }
       int64_t elements = 1;

@@ -68,7 +68,12 @@ inline Init constantInit(double value) { return {value, 0}; }
 /// file and of four in the graph.
 Parameter parameter(std::string name, std::vector<std::vector<NamedDim>> groups, Init init);
 
-/// Every parameter of the model once, in order of first use. An error if the
+/// The output matrix under its own name, `lm_head.weight`, or, where it is tied,
+/// the embedding named `embedding`, which files may also hold under the other.
+Parameter outputParameter(bool tied, std::string embedding, NamedDim vocab, NamedDim model,
+                          Init init);
+
+/// Every parameter of the model once, in order of first use; uses add aliases. An error if the
 /// number of elements leaves 64 bits.
 rt::StatusOr<std::vector<Parameter>> collectParameters(const Architecture &architecture);
 

@@ -88,9 +88,11 @@ SmallVector<Argument> Importer::argumentsOf(const LayerKind &kind) {
 void Importer::declareParameters() {
   for (const Parameter &parameter : model.parameters) {
     auto loc = NameLoc::get(builder.getStringAttr(parameter.name));
+    SmallVector<StringRef> aliases(parameter.aliases.begin(), parameter.aliases.end());
     nn::ParameterOp::create(builder, loc, parameter.name, typeOf(parameter), parameter.fileShape,
                             llvm::APFloat(parameter.initMean), llvm::APFloat(parameter.initStd),
-                            parameter.decays());
+                            parameter.decays(),
+                            aliases.empty() ? ArrayAttr() : builder.getStrArrayAttr(aliases));
   }
 }
 

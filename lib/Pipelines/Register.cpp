@@ -3,6 +3,9 @@
 #include "cleave/Pipelines/Register.h"
 
 #include "cleave/Interpreter/Passes.h"
+#include "cleave/Planner/Passes.h"
+#include "cleave/Target/CPU/KernelCompiler.h"
+#include "cleave/Transforms/ApplyPlan/Passes.h"
 #include "cleave/Transforms/Autodiff/Passes.h"
 #include "cleave/Transforms/Fusion/Fusion.h"
 #include "cleave/Transforms/Sharding/Sharding.h"
@@ -23,8 +26,11 @@ void cleave::registerAllDialects(mlir::DialectRegistry &registry) {
 void cleave::registerAllPasses() {
   mlir::registerAllPasses();
   registerInterpreterPasses();
+  registerApplyPlanPasses();
   registerAutodiffPasses();
   registerFusionPasses();
+  registerPlannerPasses();
   registerShardingPasses();
   registerSizesPasses();
+  cpu::registerKernelPasses();
 }

@@ -5,16 +5,32 @@
 #include "dialects/NN/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "runtime/Base/Suggest.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 namespace cleave {
 
-/// " (did you mean 'x'?)", or nothing.
-static std::string hint(StringRef given, ArrayRef<std::string> known) {
-  std::vector<std::string> names(known.begin(), known.end());
-  auto near = rt::nearestName(given.str(), names);
-  return near ? " (did you mean '" + *near + "'?)" : "";
+/// A plan that is refused at `op`: see Diagnostics.h for what notes mean.
+static InFlightDiagnostic refuse(Operation *op, const Twine &text, const Twine &rule) {
+  InFlightDiagnostic error = op->emitError(text);
+  error.attachNote() << "rule: " << rule;
+  return error;
+}
+
+/// The same for a name that is not among `known`; suggests the nearest.
+static LogicalResult refuseName(Operation *op, const Twine &text, StringRef given,
+                                const std::vector<std::string> &known) {
+  SmallVector<StringRef> once;
+  for (const std::string &name : known)
+    if (!llvm::is_contained(once, name))
+      once.push_back(name);
+  InFlightDiagnostic error = refuse(op, text, "one of " + llvm::join(once, ", "));
+  if (auto near = rt::nearestName(given.str(), known))
+    error.attachNote() << "suggestion: " << *near;
+  else if (!once.empty())
+    error.attachNote() << "suggestion: " << once.front();
+  return error;
 }
 
 namespace {
@@ -24,13 +40,12 @@ public:
       : solution(solution), model(model), axes(solution) {}
 
   LogicalResult run(int64_t ranks) {
-    if (failed(checkRanks(ranks)) || failed(checkBatch()))
+    auto layout = plan::entry<plan::LayoutOp>(solution);
+    if (failed(checkRanks(ranks)) || failed(checkAxes(layout, layout.getDims())) ||
+        failed(checkBatch()))
       return failure();
     for (Operation &op : solution.getBody().front()) {
-      if (auto layout = dyn_cast<plan::LayoutOp>(op)) {
-        if (failed(checkAxes(layout, layout.getDims())))
-          return failure();
-      } else if (auto parameter = dyn_cast<plan::ParameterOp>(op)) {
+      if (auto parameter = dyn_cast<plan::ParameterOp>(op)) {
         if (failed(checkParameter(parameter)))
           return failure();
       } else if (auto assign = dyn_cast<plan::AssignOp>(op)) {
@@ -46,8 +61,13 @@ private:
     int64_t product = axes.size(axes.names);
     if (product == ranks)
       return success();
-    return solution.emitError() << "plan.ranks_mismatch: the plan's axes make " << product
-                                << " ranks, the cluster has " << ranks;
+    InFlightDiagnostic error =
+        refuse(solution,
+               "plan.ranks_mismatch: the plan's axes make " + Twine(product) +
+                   " ranks, the cluster has " + Twine(ranks),
+               "the product of all axes is the number of ranks");
+    error.attachNote() << "suggestion: a cluster of " << product << " ranks";
+    return error;
   }
 
   LogicalResult checkBatch() {
@@ -57,43 +77,51 @@ private:
     if (auto list = layout.getDims().getAs<ArrayAttr>("batch"))
       dp = axes.size(axes.expand(list));
     if (batch.getGlobal() < 1 || batch.getMicro() < 1 || batch.getSequence() < 1)
-      return batch.emitError("plan.batch_indivisible: sizes must be at least 1");
-    if (batch.getGlobal() % (dp * batch.getMicro()) == 0)
+      return refuse(batch, "plan.bad_value: a size of the batch is below 1",
+                    "global, micro and sequence are at least 1");
+    int64_t share = batch.getGlobal() / dp;
+    if (batch.getGlobal() % dp == 0 && share % batch.getMicro() == 0)
       return success();
-    return batch.emitError() << "plan.batch_indivisible: global batch " << batch.getGlobal()
-                             << " is no multiple of " << dp << " (ranks that share it) × "
-                             << batch.getMicro() << " (micro-batch)";
+    InFlightDiagnostic error = refuse(
+        batch,
+        "plan.batch_indivisible: global batch " + Twine(batch.getGlobal()) + " is no multiple of " +
+            Twine(dp) + " (ranks that share it) × " + Twine(batch.getMicro()) + " (micro-batch)",
+        "ranks × micro divides global");
+    error.attachNote() << "suggestion: global " << (share + 1) * dp << " micro 1";
+    return error;
   }
 
   /// Axes exist, and none is named twice.
   LogicalResult checkAxes(Operation *op, DictionaryAttr places) {
     llvm::StringMap<StringRef> used;
-    SmallVector<std::string> known;
+    std::vector<std::string> known;
     for (auto axis : solution.getOps<plan::AxisOp>())
       known.push_back(axis.getName().str());
     for (NamedAttribute place : places) {
       auto list = dyn_cast<ArrayAttr>(place.getValue());
       if (!list || !llvm::all_of(list, [](Attribute a) { return isa<StringAttr>(a); }))
-        return op->emitError() << "plan.bad_value: '" << place.getName().getValue()
-                               << "' needs a list of axes, as [\"tensor\"]";
+        return refuse(op,
+                      "plan.bad_value: '" + place.getName().getValue() + "' has no list of axes",
+                      "axes are a list of names, as [\"tensor\"]");
       for (Attribute a : list) {
         StringRef name = cast<StringAttr>(a).getValue();
         auto expanded = axes.expand(name);
         if (expanded.empty())
-          return op->emitError() << "plan.unknown_axis: the plan has no axis '" << name << "'"
-                                 << hint(name, known);
+          return refuseName(op, "plan.unknown_axis: the plan has no axis '" + name + "'", name,
+                            known);
         for (StringAttr e : expanded)
           if (auto [it, fresh] = used.try_emplace(e.getValue(), place.getName().getValue()); !fresh)
-            return op->emitError()
-                   << "plan.axis_used_twice: the axis '" << e.getValue() << "' cuts both '"
-                   << it->second << "' and '" << place.getName().getValue() << "'";
+            return refuse(op,
+                          "plan.axis_used_twice: the axis '" + e.getValue() + "' cuts both '" +
+                              it->second + "' and '" + place.getName().getValue() + "'",
+                          "a line uses an axis once");
       }
     }
     return success();
   }
 
   LogicalResult checkParameter(plan::ParameterOp parameter) {
-    SmallVector<std::string> known;
+    std::vector<std::string> known;
     for (auto kind : model.getOps<func::FuncOp>())
       for (unsigned i = 0; kind->hasAttr("nn.kind") && i < kind.getNumArguments(); ++i) {
         auto name = kind.getArgAttrOfType<StringAttr>(i, "nn.parameter");
@@ -102,28 +130,34 @@ private:
         known.push_back(name.str());
         if (name.getValue() != parameter.getName())
           continue;
+        std::vector<std::string> dims;
+        for (StringAttr dim : nn::dimNames(kind.getArgument(i).getType()))
+          dims.push_back(dim.str());
         for (NamedAttribute place : parameter.getStored())
-          if (nn::findDim(kind.getArgument(i).getType(), place.getName()) < 0)
-            return parameter.emitError()
-                   << "plan.unknown_factor: '" << parameter.getName() << "' has no dimension '"
-                   << place.getName().getValue() << "'";
+          if (!llvm::is_contained(dims, place.getName().getValue()))
+            return refuseName(parameter,
+                              "plan.unknown_factor: '" + parameter.getName() +
+                                  "' has no dimension '" + place.getName().getValue() + "'",
+                              place.getName(), dims);
         return checkAxes(parameter, parameter.getStored());
       }
-    return parameter.emitError() << "plan.unknown_parameter: no layer has a parameter '"
-                                 << parameter.getName() << "'" << hint(parameter.getName(), known);
+    return refuseName(
+        parameter, "plan.unknown_parameter: no layer has a parameter '" + parameter.getName() + "'",
+        parameter.getName(), known);
   }
 
   LogicalResult checkAssign(plan::AssignOp assign) {
     auto kind = model.lookupSymbol<func::FuncOp>(assign.getKind());
     if (!kind || !kind->hasAttr("nn.kind")) {
-      SmallVector<std::string> known;
+      std::vector<std::string> known;
       for (auto f : model.getOps<func::FuncOp>())
         if (f->hasAttr("nn.kind"))
           known.push_back(f.getName().str());
-      return assign.emitError() << "plan.unknown_kind: the model has no kind of layer '"
-                                << assign.getKind() << "'" << hint(assign.getKind(), known);
+      return refuseName(
+          assign, "plan.unknown_kind: the model has no kind of layer '" + assign.getKind() + "'",
+          assign.getKind(), known);
     }
-    SmallVector<std::string> known;
+    std::vector<std::string> known;
     SmallVector<Operation *> at;
     for (Operation &op : kind.getBody().getOps())
       if (auto path = op.getAttrOfType<StringAttr>("nn.path")) {
@@ -132,9 +166,10 @@ private:
           at.push_back(&op);
       }
     if (at.empty())
-      return assign.emitError() << "plan.unknown_path: '" << assign.getKind()
-                                << "' has no operator at '" << assign.getPath() << "'"
-                                << hint(assign.getPath(), known);
+      return refuseName(assign,
+                        "plan.unknown_path: '" + assign.getKind() + "' has no operator at '" +
+                            assign.getPath() + "'",
+                        assign.getPath(), known);
     if (failed(checkAxes(assign, assign.getFactors())))
       return failure();
     for (NamedAttribute place : assign.getFactors())
@@ -144,7 +179,7 @@ private:
   }
 
   LogicalResult checkFactor(plan::AssignOp assign, StringRef factor, ArrayRef<Operation *> at) {
-    SmallVector<std::string> known;
+    std::vector<std::string> known;
     bool found = false;
     for (Operation *op : at) {
       auto sharded = dyn_cast<ShardingRuleOpInterface>(op);
@@ -159,17 +194,19 @@ private:
         continue;
       found = true;
       if (!rule.factors[f].shardable) {
-        InFlightDiagnostic d = assign.emitError()
-                               << "plan.factor_not_shardable: '" << factor << "' of '"
-                               << assign.getPath() << "' cannot be cut";
-        d.attachNote(op->getLoc()) << "the operator needs all of it";
-        return d;
+        InFlightDiagnostic error = refuse(assign,
+                                          "plan.factor_not_shardable: '" + factor + "' of '" +
+                                              assign.getPath() + "' cannot be cut",
+                                          "an operator says of which of its factors it needs all");
+        error.attachNote() << "suggestion: remove '" << factor << "' from the line";
+        return error;
       }
     }
     if (found)
       return success();
-    return assign.emitError() << "plan.unknown_factor: '" << assign.getPath() << "' has no factor '"
-                              << factor << "'" << hint(factor, known);
+    return refuseName(
+        assign, "plan.unknown_factor: '" + assign.getPath() + "' has no factor '" + factor + "'",
+        factor, known);
   }
 
   plan::SolutionOp solution;

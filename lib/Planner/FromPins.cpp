@@ -5,6 +5,7 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 namespace cleave {
@@ -16,10 +17,20 @@ struct Degrees {
 };
 } // namespace
 
+/// The divisors of `n` that fit, as a list for a message. Of a number beyond 10^12
+/// some in the middle are left out, so that a large one takes no time.
 static std::string divisors(int64_t n, function_ref<bool(int64_t)> fits) {
+  SmallVector<int64_t> small, large;
+  for (int64_t d = 1; d <= 1'000'000 && d <= n / d; ++d)
+    if (n % d == 0) {
+      small.push_back(d);
+      if (d != n / d)
+        large.push_back(n / d);
+    }
+  small.append(large.rbegin(), large.rend());
   SmallVector<std::string> list;
-  for (int64_t d = 1; d <= n; ++d)
-    if (n % d == 0 && fits(d))
+  for (int64_t d : small)
+    if (fits(d))
       list.push_back(std::to_string(d));
   return join(list, ", ");
 }
@@ -29,7 +40,8 @@ static rt::Status settleTensor(const PlanRequest &request, HeadSizes heads, Degr
   const Pins &pins = request.pins;
   degrees.tp = pins.tp.value_or(pins.dp ? std::max<int64_t>(ranks / *pins.dp, 1) : 1);
   degrees.dp = pins.dp.value_or(std::max<int64_t>(ranks / degrees.tp, 1));
-  if (degrees.dp * degrees.tp != ranks)
+  // Not by their product, which may leave 64 bits.
+  if (ranks % degrees.dp != 0 || ranks / degrees.dp != degrees.tp)
     return rt::userError("plan.ranks_mismatch", "dp × tp is not the number of ranks")
         .withGiven("dp=" + std::to_string(degrees.dp) + ", tp=" + std::to_string(degrees.tp) +
                    ", ranks=" + std::to_string(ranks))
@@ -44,27 +56,49 @@ static rt::Status settleTensor(const PlanRequest &request, HeadSizes heads, Degr
                    std::to_string(all) + ", num_key_value_heads=" + std::to_string(heads.keyHeads))
         .withRule(
             "tp divides the key heads, or what is left of it divides the queries of a key head")
-        .suggest("tp one of " + divisors(all, [&](int64_t t) { return headsDivide(heads, t); }));
+        .suggest("tp one of " + divisors(ranks, [&](int64_t t) { return headsDivide(heads, t); }) +
+                 ", dp left out");
   }
   return rt::Status::success();
 }
 
+/// The multiples of `unit` on both sides of `batch`.
+static void suggestBatches(rt::Error &error, int64_t batch, int64_t unit) {
+  const int64_t below = batch / unit * unit;
+  int64_t above;
+  if (below > 0)
+    error.suggestions.push_back("global_batch=" + std::to_string(below));
+  if (!llvm::AddOverflow(below, unit, above))
+    error.suggestions.push_back("global_batch=" + std::to_string(above));
+}
+
 static rt::Status settleBatch(const PlanRequest &request, Degrees &degrees) {
-  int64_t share = request.globalBatch / degrees.dp;
-  if (request.globalBatch % degrees.dp != 0)
-    return rt::userError("plan.batch_indivisible", "the global batch cannot be dealt out evenly")
-        .withGiven("global_batch=" + std::to_string(request.globalBatch) +
-                   ", dp=" + std::to_string(degrees.dp))
-        .withRule("dp divides global_batch")
-        .suggest("global_batch=" + std::to_string((share + 1) * degrees.dp));
-  degrees.micro = request.pins.microBatch.value_or(share);
-  if (share % degrees.micro != 0)
-    return rt::userError("plan.batch_indivisible", "the micro-batch does not fit the global batch")
-        .withGiven("global_batch=" + std::to_string(request.globalBatch) + ", dp=" +
-                   std::to_string(degrees.dp) + ", micro_batch=" + std::to_string(degrees.micro))
-        .withRule("dp × micro_batch divides global_batch")
-        .suggest("micro_batch one of " + divisors(share, [](int64_t) { return true; }));
-  return rt::Status::success();
+  const int64_t batch = request.globalBatch, share = batch / degrees.dp;
+  degrees.micro = request.pins.microBatch.value_or(std::max<int64_t>(share, 1));
+  const bool dealt = batch % degrees.dp == 0;
+  if (dealt && share % degrees.micro == 0)
+    return rt::Status::success();
+  std::string given =
+      "global_batch=" + std::to_string(batch) + ", dp=" + std::to_string(degrees.dp);
+  if (!request.pins.microBatch) {
+    rt::Error error =
+        rt::userError("plan.batch_indivisible", "the global batch cannot be dealt out evenly")
+            .withGiven(given)
+            .withRule("dp divides global_batch");
+    suggestBatches(error, batch, degrees.dp);
+    return error;
+  }
+  rt::Error error =
+      rt::userError("plan.batch_indivisible", "the micro-batch does not fit the global batch")
+          .withGiven(given + ", micro_batch=" + std::to_string(degrees.micro))
+          .withRule("dp × micro_batch divides global_batch");
+  if (dealt)
+    error.suggestions.push_back("micro_batch one of " +
+                                divisors(share, [](int64_t) { return true; }));
+  int64_t unit;
+  if (!llvm::MulOverflow(degrees.dp, degrees.micro, unit))
+    suggestBatches(error, batch, unit);
+  return error;
 }
 
 static DictionaryAttr toDictionary(OpBuilder &b, const Assignment &assignment) {
@@ -116,7 +150,22 @@ static void writeKinds(OpBuilder &b, Location loc, ModuleOp model, const Policy 
     plan::AssignOp::create(b, loc, b.getStringAttr(kind), path, toDictionary(b, assignment));
 }
 
+static rt::Status checkSizes(const PlanRequest &request) {
+  if (request.ranks < 1)
+    return rt::userError("plan.ranks_mismatch", "a plan needs at least one rank")
+        .withGiven("ranks=" + std::to_string(request.ranks))
+        .withRule("dp × tp = ranks");
+  if (request.globalBatch < 1 || request.sequence < 1)
+    return rt::userError("plan.batch_indivisible", "sizes must be at least 1")
+        .withGiven("global_batch=" + std::to_string(request.globalBatch) +
+                   ", sequence_length=" + std::to_string(request.sequence))
+        .withRule("a step has at least one sequence of one token");
+  return rt::Status::success();
+}
+
 rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanRequest &request) {
+  if (rt::Status s = checkSizes(request); !s.ok())
+    return s;
   HeadSizes heads = headSizes(model);
   Degrees degrees;
   if (rt::Status s = settleTensor(request, heads, degrees); !s.ok())

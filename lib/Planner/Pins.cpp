@@ -45,10 +45,10 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
     for (auto [name, neutral] : kLater)
       known.push_back(name);
     rt::Error error = rt::userError("plan.unknown_pin", "--pin has no key '" + key.str() + "'")
-                          .withGiven(key.str())
+                          .withGiven("\"" + key.str() + "\"")
                           .withRule("known keys: " + join(known, ", "));
-    if (auto near = rt::nearestName(key.str(), known))
-      error.suggestions.push_back(*near);
+    auto near = rt::nearestName(key.str(), known);
+    error.suggestions.push_back(near ? *near : "dp=1,tp=1");
     return error;
   }
   auto n = number(key, value, flag ? 0 : 1);
@@ -77,12 +77,13 @@ rt::StatusOr<Pins> parsePins(StringRef text) {
   llvm::StringSet<> seen;
   for (StringRef part : parts) {
     auto [key, value] = part.trim().split('=');
+    key = key.trim();
     if (!seen.insert(key).second)
       return rt::userError("plan.bad_pin", "--pin gives '" + key.str() + "' twice")
           .withGiven(text.str())
           .withRule("each key once")
           .suggest(part.str());
-    if (rt::Status s = setPin(pins, key.trim(), value.trim()); !s.ok())
+    if (rt::Status s = setPin(pins, key, value.trim()); !s.ok())
       return s;
   }
   return pins;

@@ -16,6 +16,8 @@ HeadSizes headSizes(ModuleOp model) {
     if (int d = nn::findDim(type, "group"); d >= 0)
       sizes.groups = type.getDimSize(d);
   }
+  if (sizes.groups > 1 && sizes.keyHeads == 0)
+    sizes.keyHeads = 1;
   return sizes;
 }
 

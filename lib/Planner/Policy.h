@@ -29,10 +29,10 @@ struct Policy {
   Assignment assign(const ShardingRule &rule) const;
 };
 
-/// The sizes of the dimensions called `kv_head` and `group` in a model (1 where
-/// it has none).
+/// The sizes of the dimensions called `kv_head` and `group` in a model. No key
+/// heads at all: there is no attention, and any number of ranks splits the heads.
 struct HeadSizes {
-  int64_t keyHeads = 1, groups = 1;
+  int64_t keyHeads = 0, groups = 1;
 };
 HeadSizes headSizes(mlir::ModuleOp model);
 

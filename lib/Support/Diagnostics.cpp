@@ -21,8 +21,16 @@ static rt::Error toError(Diagnostic &diagnostic) {
   rt::Error error =
       kind ? rt::userError(text.substr(0, colon), text.substr(colon + 2)) : rt::internalError(text);
   error.where = whereOf(diagnostic.getLocation());
-  for (Diagnostic &note : diagnostic.getNotes())
-    error.notes.push_back({whereOf(note.getLocation()), note.str()});
+  for (Diagnostic &note : diagnostic.getNotes()) {
+    std::string line = note.str();
+    StringRef rest = line;
+    if (rest.consume_front("rule: "))
+      error.rule = rest.str();
+    else if (rest.consume_front("suggestion: "))
+      error.suggestions.push_back(rest.str());
+    else if (!kind || !rest.starts_with("see current operation"))
+      error.notes.push_back({whereOf(note.getLocation()), line});
+  }
   return error;
 }
 

@@ -48,7 +48,9 @@ private:
   void skipSpace();
   int column() const { return static_cast<int>(position - lineStart) + 1; }
   Error fail(const char *kind, std::string message) const {
-    return userError(kind, std::move(message)).at({options.file, line, column()});
+    return userError(kind, std::move(message))
+        .at({options.file, line, column()})
+        .withRule("the text is exactly one JSON value, as RFC 8259 defines it");
   }
   Error unexpected(const char *wanted) const;
 

@@ -61,12 +61,14 @@ void ObjectReader::absorb(const Status &status) {
     firstError = status;
 }
 
-void ObjectReader::wrongType(const std::string &key, const JsonValue &value, const char *expected) {
+void ObjectReader::wrongType(const std::string &key, const JsonValue &value, const char *expected,
+                             std::string example) {
   absorb(userError(prefix + ".wrong_type",
                    fmt::format("\"{}\" is {}, not {}", pathOf(key), value.kindName(), expected))
              .at(value.where(file))
              .withGiven(fmt::format("{} = {}", pathOf(key), shortText(value)))
-             .withRule(fmt::format("\"{}\" is {}", pathOf(key), expected)));
+             .withRule(fmt::format("\"{}\" is {}", pathOf(key), expected))
+             .suggest(fmt::format("\"{}\": {}", key, example)));
 }
 
 void ObjectReader::outOfRange(const std::string &key, std::string given, std::string rule,
@@ -84,7 +86,8 @@ std::optional<int64_t> ObjectReader::integer(const std::string &key, IntegerRang
   if (!value)
     return std::nullopt;
   if (!value->isInteger()) {
-    wrongType(key, *value, "an integer");
+    wrongType(key, *value, "an integer",
+              std::to_string(std::clamp<int64_t>(1, range.min, range.max)));
     return std::nullopt;
   }
   const int64_t number = value->integer();
@@ -97,6 +100,11 @@ std::optional<int64_t> ObjectReader::integer(const std::string &key, IntegerRang
     return std::nullopt;
   }
   return number;
+}
+
+static bool holds(const NumberRange &range, double number) {
+  return (range.minExcluded ? number > range.min : number >= range.min) &&
+         (range.maxExcluded ? number < range.max : number <= range.max);
 }
 
 static std::string describeRange(const NumberRange &range) {
@@ -114,13 +122,14 @@ std::optional<double> ObjectReader::number(const std::string &key, NumberRange r
   if (!value)
     return std::nullopt;
   if (!value->isNumber()) {
-    wrongType(key, *value, "a number");
+    double example = 0.5;
+    if (!holds(range, example))
+      example = std::isfinite(range.min) ? range.min + 1 : range.max - 1;
+    wrongType(key, *value, "a number", fmt::format("{}", example));
     return std::nullopt;
   }
   const double number = value->number();
-  const bool tooSmall = range.minExcluded ? number <= range.min : number < range.min;
-  const bool tooLarge = range.maxExcluded ? number >= range.max : number > range.max;
-  if (tooSmall || tooLarge) {
+  if (!holds(range, number)) {
     const std::string rule = describeRange(range);
     outOfRange(key, shortText(*value), rule, "a value " + rule);
     return std::nullopt;
@@ -133,7 +142,7 @@ std::optional<bool> ObjectReader::boolean(const std::string &key) {
   if (!value)
     return std::nullopt;
   if (!value->isBool()) {
-    wrongType(key, *value, "true or false");
+    wrongType(key, *value, "true or false", "true");
     return std::nullopt;
   }
   return value->boolean();
@@ -144,7 +153,7 @@ std::optional<std::string> ObjectReader::string(const std::string &key) {
   if (!value)
     return std::nullopt;
   if (!value->isString()) {
-    wrongType(key, *value, "a string");
+    wrongType(key, *value, "a string", "a text in double quotes");
     return std::nullopt;
   }
   return value->string();
@@ -170,7 +179,7 @@ std::optional<ObjectReader> ObjectReader::object(const std::string &key) {
   if (!value)
     return std::nullopt;
   if (!value->isObject()) {
-    wrongType(key, *value, "an object");
+    wrongType(key, *value, "an object", "{}");
     return std::nullopt;
   }
   return ObjectReader(*value, file, prefix, pathOf(key));
@@ -181,7 +190,7 @@ const JsonValue::Array *ObjectReader::list(const std::string &key) {
   if (!value)
     return nullptr;
   if (!value->isArray()) {
-    wrongType(key, *value, "a list");
+    wrongType(key, *value, "a list", "[]");
     return nullptr;
   }
   return &value->elements();
@@ -191,7 +200,8 @@ void ObjectReader::require(const std::string &key) {
   if (!lookup(key))
     absorb(userError(prefix + ".missing_key", fmt::format("\"{}\" is missing", pathOf(key)))
                .at(source->where(file))
-               .withRule(fmt::format("\"{}\" has no default", pathOf(key))));
+               .withRule(fmt::format("\"{}\" has no default", pathOf(key)))
+               .suggest(fmt::format("add \"{}\"", key)));
 }
 
 void ObjectReader::checkVersion(int64_t newest) {
@@ -225,8 +235,7 @@ Status ObjectReader::unknownKeys() const {
             .at(place)
             .withGiven(member.key)
             .withRule(fmt::format("known keys: {}", fmt::join(known, ", ")));
-    if (nearest)
-      error->suggestions.push_back(*nearest);
+    error->suggestions.push_back(nearest ? *nearest : "remove it");
   }
   return error ? Status(std::move(*error)) : Status::success();
 }

@@ -81,7 +81,8 @@ public:
 
 private:
   const JsonValue *lookup(const std::string &key);
-  void wrongType(const std::string &key, const JsonValue &value, const char *expected);
+  void wrongType(const std::string &key, const JsonValue &value, const char *expected,
+                 std::string example);
   void outOfRange(const std::string &key, std::string given, std::string rule,
                   std::string suggestion);
   Status unknownKeys() const;

@@ -11,22 +11,27 @@
 namespace cleave::rt {
 namespace {
 
+/// What a flag takes, and a value that it would have taken.
+struct Demand {
+  std::string rule, example;
+};
+using Refusal = std::optional<Demand>;
+
 struct Flag {
   std::string name;
   /// Empty for a switch.
   std::string value;
   std::string help;
-  /// Why the text is no such value, or nothing.
-  std::function<std::optional<std::string>(const std::string &)> set;
+  /// Takes the text, or says why it is no such value.
+  std::function<Refusal(const std::string &)> set;
 };
-
-using Refusal = std::optional<std::string>;
 
 Refusal parseCount(const std::string &text, uint64_t least, uint64_t most, uint64_t &out) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
-    return fmt::format("a whole number from {} to {}", least, most);
+    return Demand{fmt::format("a whole number from {} to {}", least, most),
+                  std::to_string(std::max<uint64_t>(least, 1))};
   out = value;
   return std::nullopt;
 }
@@ -46,7 +51,7 @@ std::function<Refusal(const std::string &)> count(std::optional<T> &target, uint
 std::function<Refusal(const std::string &)> text(std::string &target) {
   return [&target](const std::string &given) -> Refusal {
     if (given.empty())
-      return "a name that is not empty";
+      return Demand{"a name that is not empty", "NAME"};
     target = given;
     return std::nullopt;
   };
@@ -57,7 +62,7 @@ std::function<Refusal(const std::string &)> files(std::vector<std::string> &targ
     for (size_t start = 0; start <= given.size();) {
       const size_t comma = std::min(given.find(',', start), given.size());
       if (comma == start)
-        return "file names separated by commas";
+        return Demand{"file names separated by commas", "FILE"};
       target.push_back(given.substr(start, comma - start));
       start = comma + 1;
     }
@@ -75,13 +80,13 @@ std::function<Refusal(const std::string &)> toggle(bool &target) {
 std::vector<Flag> flagTable(TrainFlags &flags) {
   auto tokenBits = [&flags](const std::string &given) -> Refusal {
     if (given != "8" && given != "16" && given != "32")
-      return "8, 16 or 32";
+      return Demand{"8, 16 or 32", "16"};
     flags.tokenBits = static_cast<unsigned>(std::stoi(given));
     return std::nullopt;
   };
   auto exportType = [&flags](const std::string &given) -> Refusal {
     if (given != "fp32" && given != "bf16")
-      return "fp32 or bf16";
+      return Demand{"fp32 or bf16", "fp32"};
     flags.exportType = given == "bf16" ? FloatType::BF16 : FloatType::F32;
     return std::nullopt;
   };
@@ -120,8 +125,7 @@ Error unknownFlag(const std::string &name, const std::vector<Flag> &table) {
   std::vector<std::string> names;
   for (const Flag &flag : table)
     names.push_back(flag.name);
-  if (auto nearest = nearestName(name, names))
-    error.suggestions.push_back(*nearest);
+  error.suggestions.push_back(nearestName(name, names).value_or("--help"));
   return error;
 }
 
@@ -129,6 +133,7 @@ Status needs(bool given, const char *flag, bool other, const char *otherFlag) {
   if (!given || other)
     return {};
   return userError("flags.missing", fmt::format("{} needs {}", flag, otherFlag))
+      .withRule(fmt::format("{} and {} are given together", flag, otherFlag))
       .suggest(fmt::format("add {}", otherFlag));
 }
 
@@ -156,7 +161,9 @@ StatusOr<TrainFlags> parseTrainFlags(std::span<const std::string> arguments) {
       return userError(
                  "flags.unexpected",
                  fmt::format("\"{}\" is no flag, and the one before it takes no value", argument))
-          .withGiven(argument);
+          .withGiven(argument)
+          .withRule("all arguments are flags, that begin with --, and their values")
+          .suggest("--data " + argument);
     const size_t equals = argument.find('=');
     const std::string name = argument.substr(0, equals);
     const Flag *flag = nullptr;
@@ -170,18 +177,21 @@ StatusOr<TrainFlags> parseTrainFlags(std::span<const std::string> arguments) {
       if (flag->value.empty())
         return userError("flags.bad_value", fmt::format("{} takes no value", name))
             .withGiven(argument)
+            .withRule(fmt::format("{} stands alone", name))
             .suggest(name);
       value = argument.substr(equals + 1);
     } else if (!flag->value.empty()) {
       if (i + 1 == arguments.size() || arguments[i + 1].starts_with("--"))
         return userError("flags.missing_value", fmt::format("{} needs a value", name))
-            .withRule(fmt::format("{} {}: {}", name, flag->value, flag->help));
+            .withRule(fmt::format("{} {}: {}", name, flag->value, flag->help))
+            .suggest(fmt::format("{} {}", name, flag->value));
       value = arguments[++i];
     }
     if (const Refusal refused = flag->set(value))
       return userError("flags.bad_value", fmt::format("\"{}\" is no value for {}", value, name))
           .withGiven(fmt::format("{} {}", name, value))
-          .withRule(fmt::format("{} takes {}", name, *refused));
+          .withRule(fmt::format("{} takes {}", name, refused->rule))
+          .suggest(fmt::format("{} {}", name, refused->example));
   }
   CLEAVE_RT_RETURN_IF_ERROR(checkTogether(flags));
   return flags;

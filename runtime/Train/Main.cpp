@@ -156,6 +156,7 @@ Status Run::openCheckpoint() {
     return userError(
                "resume.past_end",
                fmt::format("the checkpoint is at step {}, beyond --steps {}", saved.step, steps()))
+        .withGiven(fmt::format("--steps {}", steps()))
         .withRule("--steps counts all steps of the run, those before the resume included")
         .suggest(fmt::format("--steps {}", saved.step));
   firstStep = saved.step;

@@ -22,7 +22,7 @@ this is no module
 // EXTRA: error[usage.extra]
 
 // RUN: not cleave compile %S/configs/t0.json --emit=nm 2>&1 | FileCheck %s --check-prefix=PHASE
-// PHASE: error[usage.emit]: this build has no phase "nm"
+// PHASE: error[usage.emit]: there is no phase "nm"
 // PHASE: suggestion: --emit=nn
 
 // The exit code of a user's mistake is 2; with --json, standard output holds

@@ -4,7 +4,8 @@
 // RUN: cleave compile %S/configs/t0-llama31-rope.json --emit=nn | FileCheck %s --check-prefix=LLAMA31
 
 // CHECK: module attributes {nn.family = "llama", nn.max_positions = 256 : i64, nn.vocab = 256 : i64}
-// CHECK: nn.parameter @model.embed_tokens.weight : tensor<256x64xf32, {{.*}}> {decay, file_shape = array<i64: 256, 64>
+// TIED: nn.parameter @model.embed_tokens.weight {{.*}} {aliases = ["lm_head.weight"], decay,
+// UNTIED: nn.parameter @model.embed_tokens.weight : tensor<256x64xf32, {{.*}}> {decay, file_shape = array<i64: 256, 64>
 // CHECK: nn.parameter @model.layers.0.self_attn.q_proj.weight : tensor<2x2x16x64xf32
 // UNTIED: nn.parameter @lm_head.weight
 // TIED-NOT: lm_head

@@ -91,11 +91,7 @@ void PrintTo(const Layout &layout, std::ostream *os) { *os << layout.name; }
 
 class Layouts : public testing::TestWithParam<std::tuple<std::string, Layout>> {};
 
-TEST_P(Layouts, EqualOneRank) {
-  const std::string &model = std::get<0>(GetParam());
-  const Layout &layout = std::get<1>(GetParam());
-  const StepResult &one = oneRank(model);
-  StepResult step = runStep0(model, layout);
+static void expectEqual(const StepResult &step, const StepResult &one) {
   EXPECT_PRED2(agrees, step.loss, one.loss);
   ASSERT_EQ(step.gradients.size(), one.gradients.size());
   for (const auto &[name, gradient] : one.gradients) {
@@ -104,6 +100,11 @@ TEST_P(Layouts, EqualOneRank) {
     for (size_t i = 0; i < gradient.data.size(); ++i)
       ASSERT_PRED2(agrees, other.data[i], gradient.data[i]) << name << "[" << i << "]";
   }
+}
+
+TEST_P(Layouts, EqualOneRank) {
+  const std::string &model = std::get<0>(GetParam());
+  expectEqual(runStep0(model, std::get<1>(GetParam())), oneRank(model));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Layouts,
@@ -115,3 +116,40 @@ INSTANTIATE_TEST_SUITE_P(All, Layouts,
                              c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
                            return name;
                          });
+
+/// Mean over the targets that count, from logits [batch, sequence, vocab].
+static double raggedLoss(const HostTensor &logits, const std::string &tokens) {
+  const int64_t batch = logits.shape[0], sequence = logits.shape[1], vocab = logits.shape[2];
+  double sum = 0, count = 0;
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t s = 0; s < raggedLength(b); ++s, ++count) {
+      const double *row = &logits.data[(b * sequence + s) * vocab];
+      double total = 0;
+      for (int64_t v = 0; v < vocab; ++v)
+        total += std::exp(row[v]);
+      const size_t at = 2 * static_cast<size_t>(b * sequence + s + 1);
+      const int target =
+          static_cast<unsigned char>(tokens[at]) + 256 * static_cast<unsigned char>(tokens[at + 1]);
+      sum += std::log(total) - row[target];
+    }
+  return sum / count;
+}
+
+// One denominator, the targets that count in the whole batch, whatever a
+// micro-batch or a rank holds of them: none in sequences 0 and 4.
+TEST(Ragged, EveryLayoutDividesByTheTargetsThatCount) {
+  const StepResult one = runStep0("t0", {.name = "one rank", .ragged = true});
+  EXPECT_PRED2(agrees, one.loss, raggedLoss(one.logits, readGolden("t0", "tokens.bin")));
+  for (const Layout &layout : {Layout{"micro2", 1, 1, false, true, 2},
+                               {"micro8", 1, 1, false, true, 8},
+                               {"dp2", 2, 1},
+                               {"dp4", 4, 1},
+                               {"dp4_micro2", 4, 1, false, true, 2},
+                               {"tp2", 1, 2},
+                               {"dp2_tp2_sp_micro4", 2, 2, true, true, 4}}) {
+    SCOPED_TRACE(layout.name);
+    Layout ragged = layout;
+    ragged.ragged = true;
+    expectEqual(runStep0("t0", ragged), one);
+  }
+}

@@ -6,6 +6,7 @@
 #include "dialects/NN/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "runtime/Checkpoint/SafeTensors.h"
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -63,10 +64,10 @@ public:
   StepResult run() {
     loadParameters();
     for (int64_t m = 0; m < layout.microBatches; ++m)
-      call("count", {tokens(m, 1)});
+      call("count", {targets(m)});
     call("prepare", {});
     for (int64_t m = 0; m < layout.microBatches; ++m)
-      call("microbatch", {tokens(m, 0), tokens(m, 1), positions()});
+      call("microbatch", {tokens(m, 0), targets(m), positions()});
     result.loss = joined("step.loss", "value").data[0];
     for (auto p : module->getOps<nn::ParameterOp>())
       result.gradients[p.getSymName().str()] = joined(p.getSymName(), "gradient");
@@ -130,6 +131,15 @@ private:
         out.data[i * kSequence + s] =
             static_cast<unsigned char>(bytes[at]) + 256 * static_cast<unsigned char>(bytes[at + 1]);
       }
+    return out;
+  }
+
+  HostTensor targets(int64_t m) {
+    HostTensor out = tokens(m, 1);
+    const int64_t rows = out.shape[0];
+    for (int64_t i = 0; layout.ragged && i < rows; ++i)
+      std::fill(out.data.begin() + i * kSequence + raggedLength(m * rows + i),
+                out.data.begin() + (i + 1) * kSequence, -100.0);
     return out;
   }
 

@@ -20,7 +20,13 @@ struct Layout {
   int64_t dp = 1, tp = 1;
   bool sequence = false, vocabulary = true;
   int64_t microBatches = 1;
+  /// Only the first `raggedLength` targets of a sequence count.
+  bool ragged = false;
 };
+
+/// Targets that count in sequence `n` of a ragged batch of 32 tokens: none, 9, 18
+/// or 27.
+inline int64_t raggedLength(int64_t n) { return n % 4 * 9; }
 
 /// Everything that step 0 of a golden model yields, whole tensors.
 struct StepResult {

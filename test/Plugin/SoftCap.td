@@ -1,6 +1,6 @@
-//===- SoftCap.td - An operator that Cleave does not know -------------------===//
+//===- SoftCap.td - Operators that Cleave does not know ---------------------===//
 //
-// What an operator needs that lives outside the tree: this file and SoftCap.cpp.
+// What operators need that live outside the tree: this file and SoftCap.cpp.
 //
 //===----------------------------------------------------------------------===//
 #ifndef EXT_SOFTCAP
@@ -23,6 +23,25 @@ def Ext_SoftCapOp : Op<Ext_Dialect, "softcap", [Pure, SameOperandsAndResultType,
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($result)";
   let hasVerifier = 1;
+}
+
+def Ext_ScaleSumOp : Op<Ext_Dialect, "scale_sum", [Pure,
+    DeclareOpInterfaceMethods<ShardingRuleInterface>,
+    DeclareOpInterfaceMethods<InterpretableInterface>, NN_Differentiable]> {
+  let summary = "scale · Σ x over the dimensions that the result lacks";
+  let arguments = (ins NN_Tensor:$input, F64Attr:$scale);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` functional-type($input, $result)";
+  let hasVerifier = 1;
+}
+
+def Ext_RowMaxOp : Op<Ext_Dialect, "row_max", [Pure,
+    DeclareOpInterfaceMethods<ShardingRuleInterface>,
+    DeclareOpInterfaceMethods<InterpretableInterface>]> {
+  let summary = "Largest element along the last dimension";
+  let arguments = (ins NN_Tensor:$input);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` functional-type($input, $result)";
 }
 
 #endif

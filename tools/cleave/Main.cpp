@@ -36,7 +36,9 @@ static void printHelp(std::FILE *out) {
 static rt::Status dispatch(const Words &words) {
   if (words.empty()) {
     printHelp(stderr);
-    return rt::userError("usage.subcommand", "a subcommand is missing").suggest("cleave --help");
+    return rt::userError("usage.subcommand", "a subcommand is missing")
+        .withRule("cleave SUBCOMMAND …")
+        .suggest("cleave --help");
   }
   if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     printHelp(stdout);
@@ -52,8 +54,7 @@ static rt::Status dispatch(const Words &words) {
       rt::userError("usage.subcommand", fmt::format("\"{}\" is no subcommand", words[0]))
           .withGiven(words[0])
           .withRule(fmt::format("subcommands: {}", fmt::join(names, ", ")));
-  if (auto near = rt::nearestName(words[0], names))
-    error.suggestions.push_back("cleave " + *near);
+  error.suggestions.push_back("cleave " + rt::nearestName(words[0], names).value_or("--help"));
   return error;
 }
 

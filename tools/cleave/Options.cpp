@@ -56,7 +56,9 @@ rt::Status CommandLine::parse(const Words &words) {
   if (!result.unmatched().empty() && !takesMore())
     return rt::userError("usage.extra",
                          fmt::format("\"{}\" is one word too many", result.unmatched().front()))
-        .withRule(fmt::format("cleave {} {}", command, fmt::join(positional, " ")));
+        .withGiven(result.unmatched().front())
+        .withRule(fmt::format("cleave {} {}", command, fmt::join(positional, " ")))
+        .suggest("remove it");
   if (has("help")) {
     std::fputs(options.help({""}).c_str(), stdout);
     helpShown = true;
@@ -78,6 +80,8 @@ rt::Status CommandLine::unknownOption(const std::string &message) const {
     if (auto near = rt::nearestName(given, names))
       error.suggestions.push_back("--" + *near);
   }
+  if (error.suggestions.empty())
+    error.suggestions.push_back(fmt::format("cleave {} --help", command));
   return error;
 }
 
@@ -86,7 +90,8 @@ rt::StatusOr<std::string> CommandLine::required(const std::string &name) const {
   if (result.count(option) > 0)
     return result[option].as<std::string>();
   return rt::userError("usage.missing", fmt::format("{} is missing", name))
-      .withRule(fmt::format("cleave {} {} …", command, fmt::join(positional, " ")));
+      .withRule(fmt::format("cleave {} {} …", command, fmt::join(positional, " ")))
+      .suggest(fmt::format("cleave {} --help", command));
 }
 
 rt::StatusOr<std::vector<std::string>> CommandLine::requiredAll(const std::string &name) const {

@@ -49,6 +49,9 @@ struct Parameter {
   /// How it starts: normal around `initMean`; a constant where `initStd` is 0.
   double initMean = 0;
   double initStd = 0;
+  /// Other names under which weight files may hold the same tensor: a tied
+  /// output matrix beside the embedding.
+  std::vector<std::string> aliases = {};
 
   /// Number of elements.
   int64_t elements() const;

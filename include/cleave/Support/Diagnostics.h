@@ -2,7 +2,7 @@
 //
 // Passes report through MLIR diagnostics; users see `rt::Error`. A diagnostic
 // that starts with a kind ("plan.unknown_axis: …") is the user's mistake, any
-// other is ours.
+// other is ours. Notes "rule: …" and "suggestion: …" become those of the error.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -129,7 +129,8 @@ LayerKind Gpt2::headKind() const {
   LayerKind kind{"head", LayerRole::Head};
   const std::string output = tied ? "transformer.wte" : "lm_head";
   addNorm(kind, "transformer.ln_f", model());
-  kind.parameters.push_back(parameter(output + ".weight", {{vocab()}, {model()}}, normalInit(std)));
+  kind.parameters.push_back(
+      outputParameter(tied, "transformer.wte.weight", vocab(), model(), normalInit(std)));
   kind.graph = [eps = eps, output](LayerGraph &g) {
     Value x = g.add("head.residual", g.residual(), g.pending());
     Value h = g.layerNorm("head.norm", x, "transformer.ln_f", eps);

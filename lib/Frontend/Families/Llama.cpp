@@ -127,8 +127,9 @@ LayerKind Llama::block() const {
 LayerKind Llama::head() const {
   LayerKind kind{"head", LayerRole::Head};
   const std::string output = outputMatrix();
-  kind.parameters = {parameter("model.norm.weight", {{model()}}, constantInit(1)),
-                     parameter(output + ".weight", {{vocab()}, {model()}}, normalInit(std))};
+  kind.parameters = {
+      parameter("model.norm.weight", {{model()}}, constantInit(1)),
+      outputParameter(tied, "model.embed_tokens.weight", vocab(), model(), normalInit(std))};
   kind.graph = [eps = eps, output](LayerGraph &g) {
     Value x = g.add("head.residual", g.residual(), g.pending());
     Value h = g.rmsNorm("head.norm", x, "model.norm", eps);

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/Target/Image/Matmul.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -23,7 +24,7 @@ using Strides = SmallVector<int64_t>;
 
 Strides stridesByFactor(const ShardingRule &rule, ArrayRef<int> dims, Type type) {
   auto shape = cast<RankedTensorType>(type).getShape();
-  Strides own = HostTensor(SmallVector<int64_t>(shape)).strides(), out(rule.factors.size(), 0);
+  Strides own = computeStrides(shape), out(rule.factors.size(), 0);
   for (auto [d, f] : llvm::enumerate(dims))
     out[f] = own[d];
   return out;

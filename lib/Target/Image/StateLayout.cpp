@@ -67,6 +67,9 @@ void StateLayout::addParameters(ModuleOp module) {
     rt::StateEntry entry;
     entry.name = p.getSymName().str();
     entry.fileShape.assign(p.getFileShape().begin(), p.getFileShape().end());
+    if (auto aliases = p.getAliases())
+      for (StringRef alias : aliases->getAsValueRange<StringAttr>())
+        entry.aliases.push_back(alias.str());
     auto type = p.getTensorType();
     entry.shape.assign(type.getShape().begin(), type.getShape().end());
     auto sharding = p->getAttrOfType<dist::ShardingAttr>("dist.value");

@@ -5,6 +5,7 @@
 #include "dialects/Dist/Dist.h"
 #include "dialects/NN/NN.h"
 #include "lib/Transforms/ApplyPlan/Entries.h"
+#include "lib/Transforms/ApplyPlan/Precondition.h"
 #include "lib/Transforms/ApplyPlan/Split.h"
 
 using namespace mlir;
@@ -138,6 +139,8 @@ private:
 
 LogicalResult applyPlan(ModuleOp module, plan::SolutionOp solution,
                         const OptimizerSettings &optimizer) {
+  if (failed(checkApplicable(module, solution)))
+    return failure();
   module.getContext()->loadDialect<dist::DistDialect>();
   Annotator annotator(module, solution);
   auto batch = plan::entry<plan::BatchOp>(solution);

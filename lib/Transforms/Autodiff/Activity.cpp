@@ -24,7 +24,7 @@ static Activity &enterCall(func::CallOp call, llvm::DenseSet<Value> &active,
   for (auto [i, operand] : llvm::enumerate(call.getOperands()))
     if (active.contains(operand) && !known.arguments[i])
       known.arguments[i] = changed = true;
-  if (!changed)
+  if (!changed || callee.isExternal())
     return known;
   llvm::DenseSet<Value> inside;
   for (auto [argument, on] : llvm::zip(callee.getArguments(), known.arguments))

@@ -79,6 +79,8 @@ static SmallVector<int64_t> positions(ArrayRef<bool> flags) {
 }
 
 FailureOr<unsigned> differentiateKind(func::FuncOp kind, const Activity &activity) {
+  if (kind.isExternal() || !kind.getBody().hasOneBlock())
+    return kind.emitOpError("is a kind of layer that needs a body of one block");
   OpBuilder builder(kind);
   builder.setInsertionPointAfter(kind);
   auto joint = cast<func::FuncOp>(builder.clone(*kind));
@@ -141,8 +143,10 @@ namespace {
 struct DifferentiateKindsPass : impl::DifferentiateKindsPassBase<DifferentiateKindsPass> {
   void runOnOperation() override {
     auto kinds = analyzeActivity(getOperation());
+    SymbolTable symbols(getOperation());
     for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>())) {
-      if (!function->hasAttr("nn.kind") || !kinds.contains(function.getName()))
+      if (!function->hasAttr("nn.kind") || !kinds.contains(function.getName()) ||
+          symbols.lookup((function.getName() + ".joint").str()))
         continue;
       auto built = differentiateKind(function, kinds[function.getName()]);
       if (failed(built))

@@ -41,7 +41,8 @@ private:
     llvm::DenseMap<int64_t, unsigned> first;
     for (unsigned i = 0; i < units.size(); ++i)
       if (auto group = units.op(i)->getAttrOfType<IntegerAttr>(kFusionGroupAttr)) {
-        units.join(i, first.try_emplace(group.getInt(), units.unitOf(i)).first->second);
+        units.merge(units.unitOf(i),
+                    first.try_emplace(group.getInt(), units.unitOf(i)).first->second);
         nextGroup = std::max(nextGroup, group.getInt() + 1);
       }
   }
@@ -78,30 +79,47 @@ private:
     return operands.size() <= (joint.none() ? kMostScalarOperands : kMostOperands);
   }
 
-  /// Puts `op` into the first group that takes it, or into a new one.
+  SmallVector<Operation *> opsOf(unsigned unit) const {
+    return llvm::map_to_vector(units.members(unit), [&](unsigned i) { return units.op(i); });
+  }
+
+  /// Makes one group of `unit` and `target` if they can be one kernel.
+  bool tryMerge(unsigned unit, unsigned target) {
+    const Rows &own = rows.find(unit)->second, &there = rows.find(target)->second;
+    if (own.alone() || there.alone() || there.none() != own.none())
+      return false;
+    SmallVector<Operation *> all = opsOf(target);
+    llvm::append_range(all, opsOf(unit));
+    std::optional<Rows> joint = Rows::plan(all);
+    // A kernel with fewer rows than either has less to do in parallel.
+    if (!joint || joint->extent() < std::min(there.extent(), own.extent()) || !fits(all, *joint) ||
+        !units.mayMerge(unit, target))
+      return false;
+    units.merge(unit, target);
+    rows.erase(unit);
+    rows.find(target)->second = *joint;
+    return true;
+  }
+
+  /// Puts `op` into the first group that takes it, or into a new one; then other
+  /// groups that it reads from come to it too.
   void place(unsigned op) {
     std::optional<Rows> own = Rows::plan(units.op(op));
     if (!own)
       return;
-    if (!own->alone())
-      for (unsigned unit : candidates(op)) {
-        const Rows &there = rows.find(unit)->second;
-        if (there.alone() || there.none() != own->none())
-          continue;
-        SmallVector<Operation *> all;
-        for (unsigned member : units.members(unit))
-          all.push_back(units.op(member));
-        all.push_back(units.op(op));
-        std::optional<Rows> joint = Rows::plan(all);
-        // A kernel with fewer rows than either has less to do in parallel.
-        if (!joint || joint->extent() < std::min(there.extent(), own->extent()) ||
-            !fits(all, *joint) || !units.mayJoin(op, unit))
-          continue;
-        units.join(op, unit);
-        rows.find(unit)->second = *joint;
-        return;
-      }
+    SmallVector<unsigned> found = candidates(op);
     rows.try_emplace(units.unitOf(op), *own);
+    for (unsigned unit : found)
+      if (tryMerge(units.unitOf(op), unit))
+        break;
+    for (Value v : units.op(op)->getOperands()) {
+      int producer = v.getDefiningOp() ? units.find(v.getDefiningOp()) : -1;
+      if (producer < 0)
+        continue;
+      unsigned unit = units.unitOf(producer);
+      if (unit != units.unitOf(op) && rows.count(unit))
+        tryMerge(unit, units.unitOf(op));
+    }
   }
 
   void number() {

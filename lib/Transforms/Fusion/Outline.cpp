@@ -81,10 +81,11 @@ private:
     for (auto &[number, group] : groups)
       for (Operation *op : llvm::drop_begin(group.ops)) {
         unsigned target = units.unitOf(units.find(group.ops.front()));
-        if (!units.mayJoin(units.find(op), target))
+        unsigned own = units.unitOf(units.find(op));
+        if (!units.mayMerge(own, target))
           return op->emitOpError() << "is in fusion group " << number
                                    << ", but depends on it through an operator outside";
-        units.join(units.find(op), target);
+        units.merge(own, target);
       }
     return success();
   }

@@ -83,7 +83,7 @@ bool Rows::findLead(ArrayRef<Operation *> ops, std::string *why) {
       auto names = nn::dimNames(r);
       bool rows = !names.empty() && !llvm::is_contained(dims.mixed, 0);
       StringAttr own = rows ? names[0] : StringAttr();
-      single |= !rows && !names.empty();
+      single |= dims.alone || (!rows && !names.empty());
       if (first && *first != own)
         return refuse(why, "its results have different rows");
       first = own;

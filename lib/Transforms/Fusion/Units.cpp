@@ -57,8 +57,9 @@ Units::Units(Block &block) {
   }
 }
 
-bool Units::mayJoin(unsigned op, unsigned target) const {
+bool Units::waitsThroughOthers(unsigned waiting, unsigned target) const {
   llvm::BitVector seen(ops.size());
+  seen.set(waiting);
   SmallVector<unsigned> work;
   auto visit = [&](unsigned from) {
     for (unsigned dep : after[from]) {
@@ -69,20 +70,20 @@ bool Units::mayJoin(unsigned op, unsigned target) const {
       }
     }
   };
-  visit(op);
+  for (unsigned member : memberLists[waiting])
+    visit(member);
   while (!work.empty()) {
     unsigned u = work.pop_back_val();
     for (unsigned member : memberLists[u]) {
       if (llvm::any_of(after[member], [&](unsigned dep) { return unit[dep] == target; }))
-        return false;
+        return true;
       visit(member);
     }
   }
-  return true;
+  return false;
 }
 
-void Units::join(unsigned op, unsigned target) {
-  unsigned own = unit[op];
+void Units::merge(unsigned own, unsigned target) {
   if (own == target)
     return;
   for (unsigned member : memberLists[own]) {

@@ -29,9 +29,12 @@ public:
   unsigned unitOf(unsigned op) const { return unit[op]; }
   llvm::ArrayRef<unsigned> members(unsigned unit) const { return memberLists[unit]; }
 
-  /// Whether no path leads from a member of `target` to `op` through another unit.
-  bool mayJoin(unsigned op, unsigned target) const;
-  void join(unsigned op, unsigned target);
+  /// Whether no path leads from one of two units to the other through a third.
+  bool mayMerge(unsigned a, unsigned b) const {
+    return !waitsThroughOthers(a, b) && !waitsThroughOthers(b, a);
+  }
+  /// Moves the members of `unit` to `target`.
+  void merge(unsigned unit, unsigned target);
 
   /// Puts the members of every unit next to each other, units in an order that
   /// keeps all dependences, as near to the present one as can be. False (and
@@ -39,6 +42,9 @@ public:
   bool reorder();
 
 private:
+  /// Whether `waiting` must come after `target` on account of a third unit.
+  bool waitsThroughOthers(unsigned waiting, unsigned target) const;
+
   llvm::SmallVector<mlir::Operation *> ops;
   llvm::DenseMap<mlir::Operation *, unsigned> index;
   llvm::SmallVector<llvm::SmallVector<unsigned>> after; ///< by operator

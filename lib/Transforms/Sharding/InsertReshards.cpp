@@ -1,6 +1,7 @@
 //===- InsertReshards.cpp - Changes of placement, made explicit ------------===//
 
 #include "cleave/Transforms/Sharding/Sharding.h"
+#include "lib/Transforms/Sharding/Notes.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
 using namespace mlir;
@@ -11,18 +12,6 @@ namespace cleave {
 
 using dist::ShardingAttr;
 
-/// Where a value lies, by what its definition wrote down.
-static ShardingAttr placement(Value v) {
-  if (auto reshard = v.getDefiningOp<dist::ReshardOp>())
-    return reshard.getTarget();
-  if (Operation *op = v.getDefiningOp())
-    return cast<ShardingAttr>(
-        op->getAttrOfType<ArrayAttr>("dist.out")[cast<OpResult>(v).getResultNumber()]);
-  auto argument = cast<BlockArgument>(v);
-  auto function = cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
-  return function.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(), "dist.sharding");
-}
-
 static unsigned insertIn(FunctionOpInterface function) {
   llvm::DenseMap<std::pair<Value, Attribute>, Value> made;
   unsigned count = 0;
@@ -32,7 +21,7 @@ static unsigned insertIn(FunctionOpInterface function) {
       continue;
     for (auto [i, need] : llvm::enumerate(needs)) {
       Value v = op.getOperand(i);
-      ShardingAttr has = placement(v), wants = cast<ShardingAttr>(need);
+      ShardingAttr has = placementOf(v), wants = cast<ShardingAttr>(need);
       if (has == wants)
         continue;
       Value &reshard = made[{v, wants}];
@@ -47,7 +36,10 @@ static unsigned insertIn(FunctionOpInterface function) {
   return count;
 }
 
-unsigned insertReshards(ModuleOp module) {
+FailureOr<unsigned> insertReshards(ModuleOp module) {
+  auto mesh = findMesh(module);
+  if (failed(mesh) || failed(checkNotes(module, *mesh)))
+    return failure();
   unsigned count = 0;
   for (auto function : module.getOps<FunctionOpInterface>())
     count += insertIn(function);
@@ -56,7 +48,12 @@ unsigned insertReshards(ModuleOp module) {
 
 namespace {
 struct InsertReshardsPass : impl::InsertReshardsPassBase<InsertReshardsPass> {
-  void runOnOperation() override { numReshards += insertReshards(getOperation()); }
+  void runOnOperation() override {
+    auto inserted = insertReshards(getOperation());
+    if (failed(inserted))
+      return signalPassFailure();
+    numReshards += *inserted;
+  }
 };
 } // namespace
 

@@ -1,7 +1,9 @@
 //===- Partition.cpp - The program of one rank -----------------------------===//
 
 #include "cleave/Transforms/Sharding/Sharding.h"
+#include "lib/Transforms/Sharding/Notes.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/CallInterfaces.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
 using namespace mlir;
@@ -49,8 +51,7 @@ private:
 
 class Partitioner {
 public:
-  explicit Partitioner(ModuleOp module)
-      : module(module), mesh(*module.getOps<dist::MeshOp>().begin()) {}
+  Partitioner(ModuleOp module, const dist::Mesh &mesh) : module(module), mesh(mesh) {}
 
   LogicalResult run() {
     for (auto function : module.getOps<FunctionOpInterface>())
@@ -174,25 +175,15 @@ private:
     return success();
   }
 
-  /// Padding of a factor that some result sums over must be neutral. Linear
-  /// operands are masked rather than others: zero there is neutral for all results.
+  /// Padding of a factor that some result sums over must be neutral.
   void maskFactor(OpBuilder &b, Location loc, const ShardingRule &rule, unsigned f,
                   const Axes &axes, MutableArrayRef<Value> operands) {
     const Factor &factor = rule.factors[f];
+    int chosen = rule.neutralOperand(f);
     bool summed = llvm::any_of(rule.results, [&](const SmallVector<int> &dims) {
       return !llvm::is_contained(dims, int(f));
     });
-    if (!summed || !factor.neutral)
-      return;
-    auto has = [&](int i) { return llvm::is_contained(rule.operands[i], int(f)); };
-    int chosen = -1;
-    for (const auto &group : rule.linear)
-      if (chosen < 0 && group.size() == 1 && has(group[0]))
-        chosen = group[0];
-    for (int i = 0; i < int(operands.size()) && chosen < 0; ++i)
-      if (has(i))
-        chosen = i;
-    if (chosen < 0)
+    if (!summed || !factor.neutral || chosen < 0)
       return;
     int64_t d = llvm::find(rule.operands[chosen], int(f)) - rule.operands[chosen].begin();
     operands[chosen] = mask(b, loc, operands[chosen], d, factor.size, axes, *factor.neutral);
@@ -202,7 +193,77 @@ private:
   dist::Mesh mesh;
   IRMapping map;
 };
+} // namespace
 
+/// What a call or a return says of its values is what the function says.
+static LogicalResult checkBoundary(Operation *op, FunctionOpInterface function) {
+  auto agrees = [&](StringRef list, unsigned count, auto ofFunction) -> LogicalResult {
+    auto notes = op->getAttrOfType<ArrayAttr>(list);
+    for (unsigned i = 0; i < count; ++i)
+      if (notes[i] != ofFunction(i))
+        return op->emitOpError() << "and @" << function.getName() << " disagree on value " << i
+                                 << " of '" << list << "': " << notes[i] << " and "
+                                 << ofFunction(i);
+    return success();
+  };
+  auto argument = [&](unsigned i) { return function.getArgAttr(i, "dist.sharding"); };
+  auto result = [&](unsigned i) { return function.getResultAttr(i, "dist.sharding"); };
+  if (op->hasTrait<OpTrait::IsTerminator>())
+    return agrees("dist.in", op->getNumOperands(), result);
+  if (failed(agrees("dist.in", op->getNumOperands(), argument)))
+    return failure();
+  return agrees("dist.out", op->getNumResults(), result);
+}
+
+static LogicalResult checkStatic(Operation *op, TypeRange types) {
+  if (llvm::all_of(types, [](Type t) { return cast<RankedTensorType>(t).hasStaticShape(); }))
+    return success();
+  return op->emitOpError("needs static shapes; run cleave-sizes-specialize first");
+}
+
+/// Every operand lies as its operator needs it.
+static LogicalResult checkOperands(Operation *op) {
+  auto needs = op->getAttrOfType<ArrayAttr>("dist.in");
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    auto reshard = dyn_cast<dist::ReshardOp>(op);
+    ShardingAttr has = placementOf(operand),
+                 wants = reshard ? reshard.getSource() : cast<ShardingAttr>(needs[i]);
+    if (has != wants)
+      return op->emitOpError() << "needs operand " << i << " as " << wants << ", which lies as "
+                               << has << "; run cleave-sharding-insert-reshards first";
+  }
+  return success();
+}
+
+/// The notes are those of one program, with its reshards in it.
+static LogicalResult checkReady(FunctionOpInterface function) {
+  if (failed(checkStatic(function, function.getArgumentTypes())))
+    return failure();
+  for (Operation &op : function.getFunctionBody().front()) {
+    if (failed(checkStatic(&op, op.getResultTypes())) || failed(checkOperands(&op)))
+      return failure();
+    FunctionOpInterface other;
+    if (auto call = dyn_cast<CallOpInterface>(op))
+      other = dyn_cast_or_null<FunctionOpInterface>(call.resolveCallable());
+    else if (op.hasTrait<OpTrait::IsTerminator>())
+      other = function;
+    if (other && failed(checkBoundary(&op, other)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult partition(ModuleOp module) {
+  auto mesh = findMesh(module);
+  if (failed(mesh) || failed(checkNotes(module, *mesh)))
+    return failure();
+  for (auto function : module.getOps<FunctionOpInterface>())
+    if (failed(checkReady(function)))
+      return failure();
+  return Partitioner(module, *mesh).run();
+}
+
+namespace {
 struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
   void runOnOperation() override {
     if (failed(partition(getOperation())))
@@ -210,7 +271,5 @@ struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
   }
 };
 } // namespace
-
-LogicalResult partition(ModuleOp module) { return Partitioner(module).run(); }
 
 } // namespace cleave

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cleave/Transforms/Sharding/Sharding.h"
+#include "lib/Transforms/Sharding/Notes.h"
 #include "mlir/Interfaces/CallInterfaces.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/SetVector.h"
@@ -31,10 +32,10 @@ public:
   explicit Propagator(ModuleOp module) : module(module), symbols(module) {}
 
   LogicalResult run() {
-    auto meshes = module.getOps<dist::MeshOp>();
-    if (meshes.empty())
-      return module.emitError("has no dist.mesh");
-    mesh = dist::Mesh(*meshes.begin());
+    auto found = findMesh(module);
+    if (failed(found) || failed(checkGiven(module, *found)))
+      return failure();
+    mesh = *found;
     llvm::DenseSet<StringAttr> called;
     module.walk([&](CallOpInterface call) {
       if (auto name = dyn_cast<SymbolRefAttr>(call.getCallableForCallee()))
@@ -70,6 +71,7 @@ private:
   /// Settles a function given where a caller's operands lie (empty: none).
   LogicalResult enter(FunctionOpInterface function, ArrayRef<ShardingAttr> operands) {
     done.insert(function);
+    entered.insert(function);
     for (auto [i, argument] : llvm::enumerate(function.getArguments())) {
       auto given = function.getArgAttrOfType<ShardingAttr>(i, "dist.sharding");
       if (!given) {
@@ -81,6 +83,7 @@ private:
     for (Operation &op : function.getFunctionBody().front())
       if (failed(op.hasTrait<OpTrait::IsTerminator>() ? leave(function, &op) : visit(&op)))
         return failure();
+    entered.erase(function);
     return success();
   }
 
@@ -109,6 +112,8 @@ private:
     auto callee = dyn_cast_or_null<FunctionOpInterface>(call.resolveCallable());
     if (!callee)
       return call->emitOpError("calls a function that is not in the module");
+    if (entered.contains(callee))
+      return call->emitOpError("calls a function that it is in");
     SmallVector<ShardingAttr> operands =
         llvm::map_to_vector(call->getOperands(), [&](Value v) { return placed.lookup(v); });
     if (!done.contains(callee) && failed(enter(callee, operands)))
@@ -207,9 +212,23 @@ private:
     return all;
   }
 
+  /// A value can be left as terms of a sum, never as candidates for a maximum.
+  static LogicalResult checkReductions(Operation *op, const ShardingRule &rule,
+                                       ArrayRef<Axes> axes) {
+    for (auto [f, factor] : llvm::enumerate(rule.factors)) {
+      bool everywhere = llvm::all_of(rule.results, [&](const SmallVector<int> &dims) {
+        return llvm::is_contained(dims, int(f));
+      });
+      if (factor.reduction == ReductionKind::Max && !axes[f].empty() && !everywhere)
+        return op->emitOpError() << "is cut along '" << factor.name
+                                 << "', over which it takes a maximum; buildLocal must complete it";
+    }
+    return success();
+  }
+
   LogicalResult visitSharded(Operation *op, const ShardingRule &rule) {
     auto axes = factorAxes(op, rule);
-    if (failed(axes))
+    if (failed(axes) || failed(checkReductions(op, rule, *axes)))
       return failure();
     Axes used;
     for (const Axes &list : *axes)
@@ -252,7 +271,8 @@ private:
   SymbolTable symbols;
   dist::Mesh mesh;
   llvm::DenseMap<Value, ShardingAttr> placed;
-  llvm::DenseSet<Operation *> done;
+  /// Functions that are settled or being settled, and the latter alone.
+  llvm::DenseSet<Operation *> done, entered;
   SmallVector<std::tuple<Operation *, Operation *, std::string>> contributions;
 };
 

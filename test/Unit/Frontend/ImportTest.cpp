@@ -121,6 +121,18 @@ TEST_F(ImportTest, aTiedMatrixIsOneParameterLoadedTwice) {
   EXPECT_EQ(loads, 2);
 }
 
+TEST_F(ImportTest, aTiedMatrixIsKnownByTheNameOfTheHeadAsWell) {
+  auto aliasesIn = [&](const char *config, const char *parameter) {
+    OwningOpRef<ModuleOp> module = import(config);
+    ArrayAttr aliases = module->lookupSymbol<nn::ParameterOp>(parameter).getAliasesAttr();
+    return aliases ? aliases : ArrayAttr::get(&context, {});
+  };
+  const ArrayAttr head = ArrayAttr::get(&context, {StringAttr::get(&context, "lm_head.weight")});
+  EXPECT_EQ(aliasesIn("t0-tied", "model.embed_tokens.weight"), head);
+  EXPECT_EQ(aliasesIn("gpt2", "transformer.wte.weight"), head);
+  EXPECT_TRUE(aliasesIn("t0", "model.embed_tokens.weight").empty());
+}
+
 TEST_F(ImportTest, anUnscaledGpt2KeepsItsScores) {
   auto model = readEdited("gpt2", [](rt::JsonValue &c) { c.set("scale_attn_weights", false); });
   ASSERT_TRUE(model.ok());

@@ -33,6 +33,9 @@ struct OptimizerSettings {
 };
 
 /// Applies `solution` (already checked) to `module`, which holds joint graphs.
+/// `solution` may stand in the module, and stays. Fails, with a diagnostic at the
+/// operator at fault and before anything is changed, where the module is not an
+/// imported and differentiated model.
 llvm::LogicalResult applyPlan(mlir::ModuleOp module, plan::SolutionOp solution,
                               const OptimizerSettings &optimizer);
 

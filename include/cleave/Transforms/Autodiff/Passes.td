@@ -11,7 +11,8 @@ def DifferentiateKindsPass : Pass<"cleave-autodiff-differentiate", "::mlir::Modu
     returns k's results and then the gradients of its active arguments. A value
     is active if it depends on a parameter that is trained. Backward operators
     may use any forward value. `nn.joint.results` and `nn.joint.arguments` list
-    the positions of the active results and arguments in k.
+    the positions of the active results and arguments in k. A kind that has a joint
+    graph already, or that no entry calls, is left alone.
 
     Operators are differentiated through `DifferentiableOpInterface` alone, and a
     backward operator carries the `nn.path` of the operator that it belongs to.

@@ -18,11 +18,17 @@
 
 namespace cleave {
 
+/// Writes `dist.in` and `dist.out` on every operator. Fails where the module has
+/// no mesh called @mesh, where attributes do not fit it, or where an operator
+/// has no sharding rule.
 llvm::LogicalResult propagateShardings(mlir::ModuleOp module);
 
-/// Returns how many reshards were inserted.
-unsigned insertReshards(mlir::ModuleOp module);
+/// Returns how many reshards were inserted; fails where `propagateShardings` has
+/// not been.
+llvm::FailureOr<unsigned> insertReshards(mlir::ModuleOp module);
 
+/// Rewrites the module for one rank. Fails, and changes nothing, where notes or
+/// reshards are missing or shapes are not static.
 llvm::LogicalResult partition(mlir::ModuleOp module);
 
 /// The collectives that take one rank's block `value` of a tensor of type

@@ -160,7 +160,7 @@ func.func @f(%x: !w, %b: !b) -> (!s, !s) {
 })",
                                        1e-5);
   EXPECT_EQ(fused.groupNames(),
-            (Names{"nn.sum_squares", "nn.sum", "nn.sum_squares nn.add_n nn.clip_scale"}));
+            (Names{"nn.sum_squares", "nn.sum nn.sum_squares nn.add_n nn.clip_scale"}));
   EXPECT_EQ(fused.groups[0].extent, 67);
 }
 

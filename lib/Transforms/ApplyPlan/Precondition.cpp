@@ -1,0 +1,118 @@
+//===- Precondition.cpp - What a module must be for a plan to be applied ---===//
+
+#include "lib/Transforms/ApplyPlan/Precondition.h"
+#include "dialects/Dist/Dist.h"
+#include "dialects/NN/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+namespace cleave {
+
+/// Every value is a list of axes that the plan has.
+static LogicalResult checkLists(Operation *op, DictionaryAttr places, const plan::AxisTable &axes) {
+  for (NamedAttribute place : places) {
+    auto list = dyn_cast<ArrayAttr>(place.getValue());
+    if (!list || !llvm::all_of(list, [](Attribute a) { return isa<StringAttr>(a); }))
+      return op->emitOpError() << "needs a list of axes for '" << place.getName().getValue() << "'";
+    for (Attribute a : list)
+      if (axes.expand(cast<StringAttr>(a).getValue()).empty())
+        return op->emitOpError() << "names an axis that the plan has not: " << a;
+  }
+  return success();
+}
+
+static LogicalResult checkSolution(plan::SolutionOp solution) {
+  plan::AxisTable axes(solution);
+  for (Operation &op : solution.getBody().front()) {
+    DictionaryAttr places;
+    if (auto layout = dyn_cast<plan::LayoutOp>(op))
+      places = layout.getDims();
+    else if (auto parameter = dyn_cast<plan::ParameterOp>(op))
+      places = parameter.getStored();
+    else if (auto assign = dyn_cast<plan::AssignOp>(op))
+      places = assign.getFactors();
+    if (places && failed(checkLists(&op, places, axes)))
+      return failure();
+  }
+  return success();
+}
+
+static LogicalResult checkForward(ModuleOp module) {
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  if (!forward || forward.isExternal())
+    return module.emitError("has no @forward to make a step of");
+  if (forward.getNumArguments() != 4 || forward.getNumResults() != 1)
+    return forward.emitOpError("must take tokens, targets, positions and a scale and return the "
+                               "loss");
+  for (Type type : {forward.getArgumentTypes()[3], forward.getResultTypes()[0]})
+    if (auto scalar = dyn_cast<RankedTensorType>(type);
+        !scalar || scalar.getRank() != 0 || !scalar.getElementType().isF32())
+      return forward.emitOpError() << "needs a scale and a loss of type tensor<f32>, not " << type;
+  return success();
+}
+
+/// Positions that stand in `name` of `joint`, each below `count`.
+static LogicalResult checkPositions(func::FuncOp joint, StringRef name, int64_t count) {
+  auto list = joint->getAttrOfType<DenseI64ArrayAttr>(name);
+  if (!list)
+    return joint.emitOpError() << "is a joint graph without '" << name << "'";
+  for (int64_t i : list.asArrayRef())
+    if (i < 0 || i >= count)
+      return joint.emitOpError() << "has a position in '" << name
+                                 << "' that its kind has not: " << i;
+  return success();
+}
+
+static LogicalResult checkJoint(ModuleOp module, func::FuncOp joint) {
+  auto of = joint->getAttrOfType<FlatSymbolRefAttr>("nn.joint");
+  auto kind = of ? module.lookupSymbol<func::FuncOp>(of.getValue()) : func::FuncOp();
+  if (!kind)
+    return joint.emitOpError("is a joint graph of no kind in the module");
+  if (joint.isExternal() || !joint.getBody().hasOneBlock())
+    return joint.emitOpError("is a joint graph that needs a body of one block");
+  if (failed(checkPositions(joint, "nn.joint.results", kind.getNumResults())) ||
+      failed(checkPositions(joint, "nn.joint.arguments", kind.getNumArguments())))
+    return failure();
+  int64_t results = joint->getAttrOfType<DenseI64ArrayAttr>("nn.joint.results").size(),
+          arguments = joint->getAttrOfType<DenseI64ArrayAttr>("nn.joint.arguments").size();
+  if (joint.getNumArguments() != kind.getNumArguments() + results ||
+      joint.getNumResults() != kind.getNumResults() + arguments)
+    return joint.emitOpError() << "is no joint graph of @" << kind.getName()
+                               << ": it takes and returns other numbers of values";
+  return success();
+}
+
+LogicalResult checkApplicable(ModuleOp module, plan::SolutionOp solution) {
+  for (auto mesh : module.getOps<dist::MeshOp>())
+    return mesh.emitOpError("is there already: a plan has been applied to this module");
+  if (failed(checkSolution(solution)) || failed(checkForward(module)))
+    return failure();
+  llvm::DenseSet<StringAttr> joints;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (!function->hasAttr("nn.kind") && !function->hasAttr("nn.joint") &&
+        !function->hasAttr("nn.entry"))
+      continue;
+    for (Type type :
+         llvm::concat<const Type>(function.getArgumentTypes(), function.getResultTypes()))
+      if (!nn::isNamedTensor(type))
+        return function.emitOpError() << "takes or returns what is no tensor with named "
+                                      << "dimensions: " << type;
+    if (!function->hasAttr("nn.joint"))
+      continue;
+    if (failed(checkJoint(module, function)))
+      return failure();
+    joints.insert(function->getAttrOfType<FlatSymbolRefAttr>("nn.joint").getAttr());
+  }
+  for (Operation &op : module.lookupSymbol<func::FuncOp>("forward").getBody().getOps()) {
+    auto call = dyn_cast<func::CallOp>(op);
+    if (call && !joints.contains(StringAttr::get(call.getContext(), call.getCallee())))
+      return call.emitOpError() << "enters @" << call.getCallee()
+                                << ", which has no joint graph; run "
+                                   "cleave-autodiff-differentiate first";
+    if (!call && op.getNumOperands() > 0 && !op.hasTrait<OpTrait::IsTerminator>())
+      return op.emitOpError("computes outside every kind of layer, where no gradient reaches it");
+  }
+  return success();
+}
+
+} // namespace cleave

@@ -1,0 +1,30 @@
+//===- Notes.h - The attributes that pass from step to step ----------------===//
+//
+// The three steps of Sharding.h speak to each other through attributes, which a
+// person may write too. Each step first checks what it is given, so that a step
+// left out or a slip of the pen is an error at the operator, never a crash.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "dialects/Dist/Dist.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace cleave {
+
+/// The module's mesh, which must be its only one and called @mesh.
+llvm::FailureOr<dist::Mesh> findMesh(mlir::ModuleOp module);
+
+/// What propagation starts from: functions of one block on ranked tensors;
+/// `dist.sharding`, `dist.factors` and `dist.<slot>`, where present, fit the
+/// mesh and the values.
+llvm::LogicalResult checkGiven(mlir::ModuleOp module, const dist::Mesh &mesh);
+
+/// What propagation leaves: besides that, every argument and result of a function
+/// has `dist.sharding`, every operator `dist.in` and `dist.out`.
+llvm::LogicalResult checkNotes(mlir::ModuleOp module, const dist::Mesh &mesh);
+
+/// Where a value lies, by what its definition wrote down (notes are checked).
+dist::ShardingAttr placementOf(mlir::Value value);
+
+} // namespace cleave

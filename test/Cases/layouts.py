@@ -1,0 +1,127 @@
+"""Cases A01, A06, A12, D01, D05 and D09: the same numbers under every layout."""
+import array
+import math
+import os
+
+import harness
+from harness import golden, llama, read_json
+
+
+class Layouts(harness.Case):
+    def first_steps(self, layout, model="t0", steps=1, **changes):
+        return self.golden_run(model, steps, layout=layout,
+                               recipe_values=harness.recipe(**changes))
+
+    def gradients(self, layout, model="t0"):
+        """Every gradient of step 1: without clipping, (1 - beta1) of it is the first moment."""
+        folder = self.fresh("checkpoint")
+        self.golden_run(model, 1, "--checkpoint", folder, layout=layout,
+                        recipe_values=harness.recipe(clip_norm=0))
+        saved = harness.read_checkpoint(os.path.join(folder, "step-1"))
+        return {name: (shape, array.array("f", (10 * x for x in values)))
+                for (kind, name), (shape, values) in saved.items() if kind == "moment1"}
+
+    def test_a01_repeated_key_heads(self):
+        """2 key heads on 4 ranks: each is held twice, and its gradients are added up."""
+        self.assertSteps(self.first_steps("4:tp=4", steps=5), self.first_steps("1", steps=5),
+                         loss=1e-5, norm=1e-5)
+        repeated, alone = self.gradients("4:tp=4"), self.gradients("1")
+        self.assertEqual(repeated.keys(), alone.keys())
+        for name in alone:
+            self.assertNear(repeated[name], alone[name], 1e-6, name)
+
+    def test_a01_impossible_degrees(self):
+        for ranks in (3, 8):
+            error = self.refused_compile("plan.heads_indivisible", harness.config(), ranks,
+                                         f"tp={ranks}",
+                                         says=[f"tp={ranks}", "num_attention_heads=4",
+                                               "num_key_value_heads=2"])
+            possible = {3: "tp one of 1,", 8: "tp one of 1, 2, 4,"}[ranks]
+            self.assertIn(possible, error["suggestions"][0])
+
+    def test_a06_padding_takes_no_part_in_the_softmax(self):
+        """All logits equal: the loss is the logarithm of the true vocabulary."""
+        model = llama(vocab_size=50257, hidden_size=8, num_attention_heads=2, head_dim=4,
+                      num_key_value_heads=2, intermediate_size=16)
+        shapes = {"model.embed_tokens.weight": [50257, 8], "lm_head.weight": [50257, 8],
+                  "model.norm.weight": [8], "model.layers.0.input_layernorm.weight": [8],
+                  "model.layers.0.post_attention_layernorm.weight": [8],
+                  "model.layers.0.mlp.gate_proj.weight": [16, 8],
+                  "model.layers.0.mlp.up_proj.weight": [16, 8],
+                  "model.layers.0.mlp.down_proj.weight": [8, 16]}
+        for matrix in "qkvo":
+            shapes[f"model.layers.0.self_attn.{matrix}_proj.weight"] = [8, 8]
+        weights = harness.write_safetensors(
+            self.path("zero.safetensors"),
+            {name: (shape, array.array("f", [0]) * math.prod(shape))
+             for name, shape in shapes.items()})
+        data = self.tokens([0, 50256, 25128, 25129, 7, 50255, 1, 2, 3] * 2)
+        values = harness.recipe(sequence_length=8, global_batch=2)
+        for layout in ("tp=2", "tp=1"):
+            binary = self.compiled(model, 2, layout, values)
+            rows, _ = self.train(binary, data, 1, "--init", weights)
+            self.assertTrue(abs(rows[0]["loss"] - 10.824905) <= 2e-6, rows)
+            self.assertEqual(rows[0]["grad_norm"], 0)
+
+    def test_a06_prime_vocabulary(self):
+        want = self.first_steps("1", "t0-vocab251", 10)
+        for layout in ("2:tp=2", "4:tp=4"):
+            self.assertSteps(self.first_steps(layout, "t0-vocab251", 10), want, 1e-5, 1e-5)
+
+    def test_a12_tied_matrix_counts_once(self):
+        want = read_json(golden("t0-tied", "expected.json"))["steps"][0]["grad_norm"]
+        for layout in ("1", "2:tp=2", "4:dp=2,tp=2", "2:tp=2,vocab=0"):
+            got = self.first_steps(layout, "t0-tied")[0]["grad_norm"]
+            self.assertTrue(abs(got / want - 1) <= 1e-6, f"{layout}: {got}, not {want}")
+
+    def test_a12_tied_export_has_no_head(self):
+        out = self.path("export")
+        self.golden_run("t0-tied", 1, "--export", out, layout="2:tp=2")
+        tensors = harness.read_safetensors(os.path.join(out, "model.safetensors"))
+        self.assertNotIn("lm_head.weight", tensors)
+        self.assertEqual(sum(math.prod(shape) for shape, _ in tensors.values()), 164416)
+
+    def test_d01_accumulation_and_data_ranks(self):
+        want = self.first_steps("1", steps=3)
+        for layout in ("1:micro_batch=4", "1:micro_batch=1", "2:dp=2", "4:dp=4", "4:dp=4,micro_batch=1"):
+            with self.subTest(layout=layout):
+                self.assertSteps(self.first_steps(layout, steps=3), want, 1e-6, 1e-6)
+
+    def test_d01_ranks_and_micro_batches_without_a_valid_token(self):
+        """Three sequences, evaluated where a batch has eight: the rest is masked."""
+        alone = self.golden_run("t0", 3, recipe_values=harness.recipe(
+            global_batch=1, learning_rate={"schedule": "constant", "peak": 0}))
+        want = sum(row["loss"] for row in alone) / 3
+        values = harness.recipe(learning_rate={"schedule": "constant", "peak": 0})
+        for layout in ("1", "1:micro_batch=1", "4:dp=4", "4:dp=4,micro_batch=1", "2:tp=2"):
+            with self.subTest(layout=layout):
+                log = self.fresh("log", ".jsonl")
+                self.golden_run("t0", 1, "--eval-data", golden("t0", "tokens.bin"),
+                                "--eval-sequences", "3", layout=layout, recipe_values=values,
+                                log=log)
+                (row,) = harness.read_rows(log, "eval_loss")
+                self.assertEqual(row["eval_tokens"], 3 * 32)
+                self.assertTrue(abs(row["eval_loss"] - want) <= 1e-6, f"{row}, not {want}")
+
+    def test_d05_norm(self):
+        for model in ("t0", "t0-tied"):
+            want = self.first_steps("1", model)
+            for layout in ("2:tp=2", "4:dp=2,tp=2", "4:tp=4", "4:dp=2,tp=2,sp=1,vocab=0"):
+                with self.subTest(model=model, layout=layout):
+                    self.assertSteps(self.first_steps(layout, model), want, 1e-6, 1e-6)
+
+    def test_d09_norm_weights_under_sequence_parallelism(self):
+        want = self.gradients("1")
+        for layout in ("2:tp=2,sp=1", "4:tp=4,sp=1", "4:dp=2,tp=2,sp=1"):
+            got = self.gradients(layout)
+            norms = [name for name in want if "norm" in name]
+            self.assertEqual(len(norms), 9)
+            for name in want:
+                self.assertNear(got[name], want[name], 1e-6, f"{layout} {name}")
+            for name in norms:
+                # An average over the ranks would be far off.
+                self.assertGreater(max(map(abs, want[name][1])), 1e-4)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,217 @@
+"""Case F04: every refusal that can be reached here speaks of what the user gave.
+
+It has a kind, values, the rule and a way out; it ends with exit code 2 and
+leaves nothing behind. Kinds whose cases have a file of their own (weights,
+data, checkpoints, configs) are asked there.
+"""
+import json
+import os
+
+import harness
+from harness import CLEAVE, config, golden, llama, random_ids, recipe
+
+
+class Refusals(harness.Case):
+    def explained(self, error):
+        """No part of the error is missing."""
+        kind = error["kind"]
+        # Of what is missing there is no value.
+        self.assertTrue(error["given"] or error["where"] or "missing" in kind,
+                        f"{kind} names no value: {error}")
+        self.assertTrue(error["rule"], f"{kind} names no rule: {error}")
+        self.assertTrue(error["suggestions"], f"{kind} has no suggestion: {error}")
+
+    def check_pins(self, *cases, model=None, ranks=4):
+        for pins, kind, *says in cases:
+            with self.subTest(pins=pins):
+                self.explained(self.refused_compile(kind, model or config(), ranks, pins, says=says))
+
+    def test_pins(self):
+        self.check_pins(
+            ("tp=3", "plan.ranks_mismatch", "tp=3", "ranks=4"),
+            ("dp=4,tp=4", "plan.ranks_mismatch", "dp=4", "tp=4", "ranks=4"),
+            ("dp=3", "plan.ranks_mismatch", "dp=3"),
+            ("dp=6148914691236517206,tp=6", "plan.ranks_mismatch"),
+            ("tp=0", "plan.bad_pin", "tp=0"), ("tp=-1", "plan.bad_pin"), ("tp=x", "plan.bad_pin"),
+            ("tp=99999999999999999999", "plan.bad_pin"), ("tp", "plan.bad_pin"),
+            ("tp=2.0", "plan.bad_pin"), ("tp=2,tp=2", "plan.bad_pin"),
+            ("tp=2, tp=2", "plan.bad_pin"), ("sp=2", "plan.bad_pin"), ("vocab=2", "plan.bad_pin"),
+            ("foo=1", "plan.unknown_pin", "foo"), ("=2", "plan.unknown_pin"),
+            ("micro_batch=0", "plan.bad_pin"), ("pp=2", "plan.unsupported_pin", "pp=1"),
+            ("vp=2", "plan.unsupported_pin"), ("cp=2", "plan.unsupported_pin"),
+            ("ep=2", "plan.unsupported_pin"), ("etp=2", "plan.unsupported_pin"),
+            ("zero=3", "plan.unsupported_pin"), ("schedule=gpipe", "plan.unsupported_pin"),
+            ("recompute=full", "plan.unsupported_pin"))
+        self.check_pins(("tp=5", "plan.heads_indivisible"), ranks=5)
+        self.check_pins(("tp=16", "plan.heads_indivisible"), ranks=16)
+
+    def test_batches(self):
+        """The nearest batches that can be dealt out, as in A08."""
+        for batch, pins, nearest in ((256, "dp=7", ["252", "259"]),
+                                     (256, "dp=7,micro_batch=2", ["252", "266"]),
+                                     (3, "dp=7", ["7"])):
+            error = self.refused_compile("plan.batch_indivisible", config(), 7, pins,
+                                         recipe(global_batch=batch), says=["dp=7"])
+            self.explained(error)
+            self.assertEqual(error["suggestions"], [f"global_batch={n}" for n in nearest])
+        # A large number is no reason to take long.
+        self.refused_compile("plan.batch_indivisible", config(), 2, "dp=2,micro_batch=7",
+                             recipe(global_batch=10 ** 15))
+
+    def test_plans(self):
+        """A plan, edited wrongly at one place."""
+        made = harness.run(self.compile_command(config(), 4, "dp=2,tp=2") + ["--emit=plan"])
+        self.assertEqual(made.returncode, 0, made.stderr)
+        for old, new, kind, *says in (
+                ("plan.solution", "plan.solutoin", "plan.unreadable"),
+                ('"tensor" [2]', '"tensor" [3]', "plan.ranks_mismatch", "4"),
+                ("global 8", "global 9", "plan.batch_indivisible", "9"),
+                ('vocab = ["tensor"]', 'vocab = ["tensr"]', "plan.unknown_axis", "tensr", "tensor"),
+                ('vocab = ["tensor"]', 'vocab = ["tensor.7"]', "plan.unknown_axis"),
+                ('plan.assign "block"', 'plan.assign "blok"', "plan.unknown_kind", "block"),
+                ('"mlp.gate"', '"mlp.gat"', "plan.unknown_path", "mlp.gate"),
+                ('{ffn = ["tensor"]}', '{fnn = ["tensor"]}', "plan.unknown_factor", "ffn"),
+                ('"mlp.up_proj.weight"', '"mlp.upp_proj.weight"', "plan.unknown_parameter",
+                 "mlp.up_proj.weight"),
+                ('vocab = ["tensor"]', 'vocab = ["tensor", "tensor"]', "plan.axis_used_twice"),
+                ("sequence 32", "sequence 0", "plan.bad_value")):
+            with self.subTest(new=new):
+                self.assertIn(old, made.stdout)
+                path = self.path("plan.mlir")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(made.stdout.replace(old, new, 1))
+                error = self.refused_compile(kind, config(), 4, extra=["--plan", path], says=says)
+                self.assertTrue(error["rule"] or kind == "plan.unreadable", error)
+
+    def test_large_batches_compile(self):
+        """What is compiled is as large for a large batch; the memory that it takes is not ours."""
+        done = harness.run(self.compile_command(
+            config(), 1, None, recipe(global_batch=10 ** 6, sequence_length=256)) +
+            ["--emit=image", "-o", self.path("image")])
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_recipes(self):
+        rate = recipe()["learning_rate"]
+        for values, kind, *says in (
+                (recipe(unknown=1), "recipe.unknown_key", "unknown"),
+                (recipe(globl_batch=1), "recipe.unknown_key", "global_batch"),
+                (recipe(global_batch="8"), "recipe.wrong_type"),
+                (recipe(global_batch=0), "recipe.out_of_range"),
+                (recipe(global_batch=-3), "recipe.out_of_range"),
+                (recipe(global_batch=2.5), "recipe.wrong_type"),
+                (recipe(sequence_length=257), "recipe.sequence_too_long", "257", "256"),
+                (recipe(version=2), "recipe.version_unsupported", "2"),
+                (recipe(learning_rate={**rate, "schedule": "cosin"}), "recipe.unknown_value", "cosine"),
+                (recipe(learning_rate={"schedule": "wsd"}), "recipe.missing_key", "decay"),
+                (recipe(learning_rate={**rate, "peak": -1}), "recipe.out_of_range"),
+                (recipe(precision="bf16"), "recipe.unsupported", "fp32"),
+                (recipe(precision="fp17"), "recipe.unknown_value"),
+                (recipe(z_loss=1e-4), "recipe.unsupported", "z_loss"),
+                (recipe(dropout=0.1), "recipe.unsupported", "dropout"),
+                (recipe(data={"documents": "mask"}), "recipe.unknown_value"),
+                (recipe(optimizer={"type": "sgd"}), "recipe.unknown_value", "adamw")):
+            with self.subTest(kind=kind, says=says):
+                self.explained(self.refused_compile(kind, config(), 1, None, values, says=says))
+
+    def test_commands(self):
+        model = self.written(config())
+        for arguments, kind in (
+                ([], "usage.subcommand"), (["compil"], "usage.subcommand"),
+                (["compile", model, "--emit=planet"], "usage.emit"),
+                (["compile", model, "--unknown"], "usage.option"),
+                (["compile", model, model, "-o", self.path("x")], "usage.extra"),
+                (["compile"], "usage.missing"), (["compile", model], "usage.missing"),
+                (["compile", model, "--target", "cuda", "-o", self.path("x")], "usage.target"),
+                (["compile", model, "--set", "sequence_length", "-o", self.path("x")],
+                 "recipe.bad_setting"),
+                (["compile", model, "--cluster", "loca:2", "-o", self.path("x")], "cluster.unknown"),
+                (["compile", model, "--cluster", "local:0", "-o", self.path("x")],
+                 "cluster.bad_count"),
+                (["compile", self.path("absent.json"), "-o", self.path("x")], "file.read_failed")):
+            with self.subTest(arguments=arguments):
+                error = self.refused([CLEAVE, *arguments], kind)
+                if kind == "file.read_failed":
+                    self.assertIn("absent.json", error["message"])
+                else:
+                    self.assertTrue(error["rule"] and error["suggestions"], error)
+                self.assertFalse(os.path.exists(self.path("x")))
+
+    def test_texts_that_are_no_json(self):
+        for text, kind in (("", "json.empty"), ("{", "json.syntax"), ("{} x", "json.trailing"),
+                           ('{"a": 1, "a": 2}', "json.duplicate_key"), ('{"a": NaN}', "json.nan"),
+                           ("\ufeff{}", "json.bom"), ("[" * 600 + "]" * 600, "json.depth"),
+                           ('{"a": 1e999}', "json.number"), ("// a\n{}", "json.syntax")):
+            with self.subTest(text=text[:20]):
+                path = self.path("bad.json")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                error = self.refused([CLEAVE, "inspect", path], kind)
+                self.assertIn("bad.json", error["where"]["file"])
+                self.assertTrue(error["rule"], error)
+
+    def test_configs(self):
+        for model, kind in ((config(model_type="mamba"), "config.family_unsupported"),
+                            (config(model_type=...), "config.missing_key"),
+                            (config(hidden_size="64"), "config.wrong_type"),
+                            (config(hidden_size=0), "config.out_of_range"),
+                            (config(hidden_act="swish2"), "config.activation_unsupported"),
+                            (config(num_key_value_heads=3), "config.heads_indivisible"),
+                            (config(head_dim=15), "config.head_dim_odd"),
+                            (config(attention_dropout=0.1), "config.dropout_unsupported"),
+                            (config(hidden_size=2 ** 24, intermediate_size=2 ** 31 - 1,
+                                    num_hidden_layers=1000), "config.too_large")):
+            with self.subTest(kind=kind):
+                values = recipe(dropout=...)
+                self.explained(self.refused_compile(kind, model, 1, None, values))
+
+    def test_training_binary(self):
+        data = self.tokens(random_ids(97, 100))
+        binary = self.compiled(llama(), 2, "dp=2", recipe(sequence_length=8, global_batch=2))
+        ok = ["--data", data, "--steps", "1"]
+        for flags, kind, *says in (
+                (["--stepz", "1"], "flags.unknown", "--steps"), (["--qqq"], "flags.unknown", "--qqq"),
+                (["--steps"], "flags.missing_value", "--steps"), (["--steps", "1"], "flags.missing"),
+                (["--data", data], "flags.missing", "--steps"),
+                ([*ok, "--steps", "x"], "flags.bad_value"), ([*ok, "word"], "flags.unexpected"),
+                ([*ok, "--resume"], "flags.missing", "--checkpoint"),
+                ([*ok, "--save-every", "1"], "flags.missing"),
+                ([*ok, "--ranks", "3"], "runtime.world_mismatch", "2", "3"),
+                ([*ok, "--token-bits", "12"], "flags.bad_value")):
+            with self.subTest(flags=flags):
+                self.explained(self.refused([binary, *flags], kind, says=says))
+        self.refused([binary, *ok, "--device", "cuda"], "device.unavailable", 3)
+        done = harness.run([binary, *ok, "--json"], env={**os.environ, "OMPI_COMM_WORLD_SIZE": "4",
+                                                         "OMPI_COMM_WORLD_RANK": "0"})
+        self.assertEqual(done.returncode, 2, done.stderr)
+        error = json.loads(done.stderr.strip().splitlines()[-1])["error"]
+        self.assertEqual(error["kind"], "runtime.world_mismatch")
+        self.explained(error)
+
+    def test_resumes(self):
+        """What a resumed run may not change, and a folder that holds another run."""
+        data = golden("t0", "tokens.bin")
+        short = {"sequence_length": 8, "global_batch": 2}
+        folder = self.path("saved")
+        binary = self.compiled(config(), 1, None, recipe(**short))
+        self.train(binary, data, 2, "--checkpoint", folder)
+        tail = ["--steps", "3", "--checkpoint", folder]
+        self.explained(self.refused([binary, "--data", data, *tail], "checkpoint.exists"))
+        tail.append("--resume")
+        other = self.tokens(random_ids(256, 1000))
+        self.explained(self.refused([binary, "--data", other, *tail], "resume.data_changed"))
+        self.explained(self.refused([binary, "--data", data, "--steps", "1", *tail[2:]],
+                                    "resume.past_end"))
+        for changes, kind in (({"global_batch": 4}, "resume.batch_changed"),
+                              ({"sequence_length": 16}, "resume.batch_changed"),
+                              ({"seed": 2}, "resume.seed_changed"),
+                              ({"data": {"order": "shuffle"}}, "resume.order_changed")):
+            with self.subTest(changes=changes):
+                changed = self.compiled(config(), 1, None, recipe(**{**short, **changes}))
+                self.explained(self.refused([changed, "--data", data, *tail], kind))
+        wider = self.compiled(config(hidden_size=32), 1, None, recipe(**short))
+        self.explained(self.refused([wider, "--data", data, *tail], "checkpoint.shape_mismatch"))
+        self.assertEqual(sorted(os.listdir(folder)), ["step-2"])
+
+
+if __name__ == "__main__":
+    harness.main()

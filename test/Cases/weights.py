@@ -1,0 +1,71 @@
+"""Case E08: tied matrices in weight files."""
+import os
+
+import harness
+from harness import golden
+
+
+class Tied(harness.Case):
+    def weights(self, model="t0-tied"):
+        return harness.read_safetensors(golden(model, "model.safetensors"))
+
+    def from_weights(self, model, tensors, *flags):
+        path = harness.write_safetensors(self.path("weights.safetensors"), tensors)
+        binary = self.compiled(golden(model, "config.json"), 2, "tp=2")
+        return [binary, "--data", golden(model, "tokens.bin"), "--steps", "1", "--init", path,
+                *flags]
+
+    def test_e08_export_goes_on_with_equal_loss(self):
+        out = self.path("export")
+        whole = self.golden_run("t0-tied", 4, layout="2:tp=2")
+        self.golden_run("t0-tied", 3, "--export", out, layout="2:tp=2")
+        self.assertNotIn("lm_head.weight",
+                         harness.read_safetensors(os.path.join(out, "model.safetensors")))
+        # What the fourth step reads, as the first of another run.
+        with open(golden("t0-tied", "tokens.bin"), "rb") as file:
+            file.seek(2 * 3 * 8 * 32)
+            rest = file.read()
+        with open(self.path("rest.bin"), "wb") as file:
+            file.write(rest)
+        binary = self.compiled(golden("t0-tied", "config.json"), 2, "tp=2")
+        again, _ = self.train(binary, self.path("rest.bin"), 1, "--init", out)
+        self.assertEqual(again[0]["loss"], whole[3]["loss"])
+        self.assertEqual(again[0]["grad_norm"], whole[3]["grad_norm"])
+
+    def test_e08_equal_copy_is_read_as_the_matrix(self):
+        tensors = self.weights()
+        want = self.golden_run("t0-tied", 1, layout="2:tp=2")
+        tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"]
+        command = self.from_weights("t0-tied", tensors, "--log", self.path("log.jsonl"))
+        done = harness.run(command)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("not used", done.stderr)
+        self.assertSteps(harness.read_log(self.path("log.jsonl")), want)
+        # Under the head's name alone it is the same matrix.
+        del tensors["model.embed_tokens.weight"]
+        done = harness.run(self.from_weights("t0-tied", tensors, "--log", self.path("head.jsonl")))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertSteps(harness.read_log(self.path("head.jsonl")), want)
+
+    def test_e08_head_that_differs(self):
+        tensors = self.weights()
+        shape, values = tensors["model.embed_tokens.weight"]
+        other = values[:]
+        other[777] += 0.25
+        tensors["lm_head.weight"] = (shape, other)
+        self.refused(self.from_weights("t0-tied", tensors), "import.tied_conflict",
+                     says=["lm_head.weight", "model.embed_tokens.weight", "element 777",
+                           "tie_word_embeddings"])
+        tensors["lm_head.weight"] = ([128, 128], values)
+        self.refused(self.from_weights("t0-tied", tensors), "import.shape_mismatch",
+                     says=["lm_head.weight", "[128, 128]", "[256, 64]"])
+
+    def test_e08_untied_without_a_head(self):
+        tensors = self.weights("t0")
+        del tensors["lm_head.weight"]
+        self.refused(self.from_weights("t0", tensors), "import.missing_tensor",
+                     says=["lm_head.weight"])
+
+
+if __name__ == "__main__":
+    harness.main()

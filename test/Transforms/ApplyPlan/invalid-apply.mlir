@@ -1,0 +1,150 @@
+// RUN: cleave-opt %s -split-input-file -verify-diagnostics -cleave-apply
+
+// expected-error@below {{holds 0 plans; cleave-apply needs one plan.solution}}
+module {}
+
+// -----
+
+// expected-error@below {{has no @forward to make a step of}}
+module {
+plan.solution version 1 {
+  plan.batch global 8 micro 2 sequence 3
+  plan.axis "data" [2]
+  plan.layout {batch = ["data"]}
+}
+}
+
+// -----
+
+#t = #nn.dims<batch, sequence>
+// expected-error@below {{'func.func' op must take tokens, targets, positions and a scale and return the loss}}
+func.func @forward(%tokens: tensor<2x3xi32, #t>) { return }
+plan.solution version 1 {
+  plan.batch global 8 micro 2 sequence 3
+  plan.axis "data" [2]
+  plan.layout {batch = ["data"]}
+}
+
+// -----
+
+#t = #nn.dims<batch, sequence>
+// expected-error@below {{'func.func' op needs a scale and a loss of type tensor<f32>, not 'tensor<f64>'}}
+func.func @forward(%tokens: tensor<2x3xi32, #t>, %targets: tensor<2x3xi32, #t>, %positions: tensor<2x3xi32, #t>, %scale: tensor<f64>) -> tensor<f64> { return %scale : tensor<f64> }
+plan.solution version 1 {
+  plan.batch global 8 micro 2 sequence 3
+  plan.axis "data" [2]
+  plan.layout {batch = ["data"]}
+}
+
+// -----
+
+#t = #nn.dims<batch, sequence>
+func.func private @kind(%x: tensor<f32>) -> tensor<f32> attributes {nn.kind = "kind"} { return %x : tensor<f32> }
+func.func @forward(%tokens: tensor<2x3xi32, #t>, %targets: tensor<2x3xi32, #t>, %positions: tensor<2x3xi32, #t>, %scale: tensor<f32>) -> tensor<f32> {
+  // expected-error@below {{'func.call' op enters @kind, which has no joint graph; run cleave-autodiff-differentiate first}}
+  %y = call @kind(%scale) : (tensor<f32>) -> tensor<f32>
+  return %y : tensor<f32>
+}
+plan.solution version 1 {
+  plan.batch global 8 micro 2 sequence 3
+  plan.axis "data" [2]
+  plan.layout {batch = ["data"]}
+}
+
+// -----
+
+#t = #nn.dims<batch, sequence>
+func.func @forward(%tokens: tensor<2x3xi32, #t>, %targets: tensor<2x3xi32, #t>, %positions: tensor<2x3xi32, #t>, %scale: tensor<f32>) -> tensor<f32> {
+  // expected-error@below {{'nn.relu' op computes outside every kind of layer, where no gradient reaches it}}
+  %y = nn.relu %scale : (tensor<f32>) -> tensor<f32>
+  return %y : tensor<f32>
+}
+plan.solution version 1 {
+  plan.batch global 8 micro 2 sequence 3
+  plan.axis "data" [2]
+  plan.layout {batch = ["data"]}
+}
+
+// -----
+
+#t = #nn.dims<batch, sequence>
+func.func private @kind(%x: tensor<f32>) -> tensor<f32> attributes {nn.kind = "kind"} { return %x : tensor<f32> }
+// expected-error@below {{'func.func' op is a joint graph without 'nn.joint.results'}}
+func.func private @kind.joint(%x: tensor<f32>) -> tensor<f32> attributes {nn.joint = @kind} { return %x : tensor<f32> }
+func.func @forward(%tokens: tensor<2x3xi32, #t>, %targets: tensor<2x3xi32, #t>, %positions: tensor<2x3xi32, #t>, %scale: tensor<f32>) -> tensor<f32> {
+  return %scale : tensor<f32>
+}
+plan.solution version 1 {
+  plan.batch global 8 micro 2 sequence 3
+  plan.axis "data" [2]
+  plan.layout {batch = ["data"]}
+}
+
+// -----
+
+#t = #nn.dims<batch, sequence>
+func.func private @kind(%x: tensor<f32>) -> tensor<f32> attributes {nn.kind = "kind"} { return %x : tensor<f32> }
+// expected-error@below {{'func.func' op is no joint graph of @kind: it takes and returns other numbers of values}}
+func.func private @kind.joint(%x: tensor<f32>) -> tensor<f32> attributes {nn.joint = @kind, nn.joint.results = array<i64: 0>, nn.joint.arguments = array<i64: 0>} { return %x : tensor<f32> }
+func.func @forward(%tokens: tensor<2x3xi32, #t>, %targets: tensor<2x3xi32, #t>, %positions: tensor<2x3xi32, #t>, %scale: tensor<f32>) -> tensor<f32> {
+  return %scale : tensor<f32>
+}
+plan.solution version 1 {
+  plan.batch global 8 micro 2 sequence 3
+  plan.axis "data" [2]
+  plan.layout {batch = ["data"]}
+}
+
+// -----
+
+#t = #nn.dims<batch, sequence>
+// expected-error@below {{'func.func' op takes or returns what is no tensor with named dimensions: 'index'}}
+func.func private @kind(%x: index) attributes {nn.kind = "kind"} { return }
+func.func @forward(%tokens: tensor<2x3xi32, #t>, %targets: tensor<2x3xi32, #t>, %positions: tensor<2x3xi32, #t>, %scale: tensor<f32>) -> tensor<f32> {
+  return %scale : tensor<f32>
+}
+plan.solution version 1 {
+  plan.batch global 8 micro 2 sequence 3
+  plan.axis "data" [2]
+  plan.layout {batch = ["data"]}
+}
+
+// -----
+
+#t = #nn.dims<batch, sequence>
+// expected-error@below {{'dist.mesh' op is there already: a plan has been applied to this module}}
+dist.mesh @mesh ["data"] = [2]
+func.func @forward(%tokens: tensor<2x3xi32, #t>, %targets: tensor<2x3xi32, #t>, %positions: tensor<2x3xi32, #t>, %scale: tensor<f32>) -> tensor<f32> {
+  return %scale : tensor<f32>
+}
+plan.solution version 1 {
+  plan.batch global 8 micro 2 sequence 3
+  plan.axis "data" [2]
+  plan.layout {batch = ["data"]}
+}
+
+// -----
+
+#t = #nn.dims<batch, sequence>
+func.func @forward(%tokens: tensor<2x3xi32, #t>, %targets: tensor<2x3xi32, #t>, %positions: tensor<2x3xi32, #t>, %scale: tensor<f32>) -> tensor<f32> {
+  return %scale : tensor<f32>
+}
+plan.solution version 1 {
+  plan.batch global 8 micro 2 sequence 3
+  plan.axis "data" [2]
+  // expected-error@below {{'plan.layout' op names an axis that the plan has not: "dta"}}
+  plan.layout {batch = ["dta"]}
+}
+
+// -----
+
+#t = #nn.dims<batch, sequence>
+func.func @forward(%tokens: tensor<2x3xi32, #t>, %targets: tensor<2x3xi32, #t>, %positions: tensor<2x3xi32, #t>, %scale: tensor<f32>) -> tensor<f32> {
+  return %scale : tensor<f32>
+}
+plan.solution version 1 {
+  plan.batch global 8 micro 2 sequence 3
+  plan.axis "data" [2]
+  // expected-error@below {{'plan.layout' op needs a list of axes for 'batch'}}
+  plan.layout {batch = "data"}
+}
