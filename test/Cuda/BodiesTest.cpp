@@ -59,6 +59,18 @@ TEST(CudaBodies, AgreeWithTheReferenceAtOddSizes) {
   expectAllAgree(*kernels, shim);
 }
 
+TEST(CudaBodies, UseEveryTeam) {
+  auto context = kernelContext();
+  auto kernels = parse(moduleOf(kAllBodies, kOddSizes), *context);
+  FailureOr<std::string> text = cuda::emitCudaText(*kernels);
+  ASSERT_TRUE(succeeded(text));
+  for (const char *part :
+       {"elements, over the whole grid", "one for each thread", "one for each warp",
+        "one for each block", "neighbours side by side", "= reduceWarp<", "reduceBlock<Maximum, ",
+        "reduceColumn<Sum, ", "__shared__ __align__(16) float buffer0", "if (active)", " == (row))"})
+    EXPECT_NE(text->find(part), std::string::npos) << part;
+}
+
 TEST(CudaBodies, CompileWithNvccWithoutSpills) {
   auto context = kernelContext();
   auto kernels = parse(moduleOf(kAllBodies, {{33, 257}, {64, 1024}}), *context);

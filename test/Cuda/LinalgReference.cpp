@@ -194,6 +194,9 @@ LogicalResult Interpreter::runGeneric(linalg::GenericOp op) {
       return failure();
     steps.push_back(std::move(*step));
   }
+  for (Value yielded : op.getBody()->getTerminator()->getOperands())
+    if (!places.count(yielded))
+      return op.emitError("the reference knows no scalar from outside of a body");
   unsigned inputs = op.getNumDpsInputs();
   std::vector<Elements *> operands;
   std::vector<std::pair<int64_t, SmallVector<int64_t>>> strides;
