@@ -23,10 +23,8 @@ static const std::map<std::string, std::function<double(Numbers)>> &scalarMeanin
       {"arith.mulf", [](Numbers x) { return x[0] * x[1]; }},
       {"arith.divf", [](Numbers x) { return x[0] / x[1]; }},
       {"arith.negf", [](Numbers x) { return -x[0]; }},
-      {"arith.maximumf",
-       [](Numbers x) { return std::isnan(x[0]) || x[0] > x[1] ? x[0] : x[1]; }},
-      {"arith.minimumf",
-       [](Numbers x) { return std::isnan(x[0]) || x[0] < x[1] ? x[0] : x[1]; }},
+      {"arith.maximumf", [](Numbers x) { return std::isnan(x[0]) || x[0] > x[1] ? x[0] : x[1]; }},
+      {"arith.minimumf", [](Numbers x) { return std::isnan(x[0]) || x[0] < x[1] ? x[0] : x[1]; }},
       {"arith.addi", [](Numbers x) { return x[0] + x[1]; }},
       {"arith.subi", [](Numbers x) { return x[0] - x[1]; }},
       {"arith.muli", [](Numbers x) { return x[0] * x[1]; }},
@@ -115,74 +113,123 @@ class Interpreter {
 public:
   LogicalResult run(Operation &op);
   llvm::DenseMap<Value, Elements> tensors;
-  llvm::DenseMap<Value, double> scalars;
+  llvm::DenseMap<Value, double> scalars; ///< outside of bodies
 
 private:
+  /// One op of a body with its operands and result as places in a list.
+  struct Step {
+    std::function<double(Numbers)> meaning;
+    SmallVector<unsigned> operands;
+    unsigned result = 0;
+  };
+  FailureOr<Step> stepOf(Operation &op, llvm::DenseMap<Value, unsigned> &places,
+                         ArrayRef<int64_t> loops);
   LogicalResult runGeneric(linalg::GenericOp op);
-  LogicalResult runScalar(Operation &op, ArrayRef<int64_t> loops);
 };
 } // namespace
 
-LogicalResult Interpreter::runScalar(Operation &op, ArrayRef<int64_t> loops) {
-  double &result = scalars[op.getResult(0)];
+/// What `op` does; `loops` are read when it runs.
+FailureOr<Interpreter::Step> Interpreter::stepOf(Operation &op,
+                                                 llvm::DenseMap<Value, unsigned> &places,
+                                                 ArrayRef<int64_t> loops) {
+  Step step;
+  for (Value operand : op.getOperands()) {
+    if (isa<RankedTensorType>(operand.getType()))
+      continue;
+    auto place = places.find(operand);
+    if (place == places.end())
+      return op.emitError("the reference knows no scalar from outside of a body");
+    step.operands.push_back(place->second);
+  }
+  step.result = places.size();
+  places[op.getResult(0)] = step.result;
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
-    result = numberOf(constant.getValue());
-    return success();
-  }
-  if (auto index = dyn_cast<linalg::IndexOp>(op)) {
-    result = double(loops[index.getDim()]);
-    return success();
-  }
-  SmallVector<double> operands;
-  for (Value operand : op.getOperands())
-    if (!isa<RankedTensorType>(operand.getType()))
-      operands.push_back(scalars.at(operand));
-  if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {
-    SmallVector<int64_t> index(operands.begin(), operands.end());
-    result =
-        tensors.at(extract.getTensor())[addressOf(shapeOf(extract.getTensor()), index)];
-    return success();
-  }
-  if (isa<arith::CmpIOp, arith::CmpFOp>(op)) {
-    FailureOr<double> truth = compare(op, operands);
-    if (failed(truth))
+    step.meaning = [value = numberOf(constant.getValue())](Numbers) { return value; };
+  } else if (auto index = dyn_cast<linalg::IndexOp>(op)) {
+    step.meaning = [loop = loops.data() + index.getDim()](Numbers) { return double(*loop); };
+  } else if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {
+    const Elements &elements = tensors.find(extract.getTensor())->second;
+    step.meaning = [&elements, shape = shapeOf(extract.getTensor())](Numbers x) {
+      SmallVector<int64_t> index(x.begin(), x.end());
+      return elements[addressOf(shape, index)];
+    };
+  } else if (isa<arith::CmpIOp, arith::CmpFOp>(op)) {
+    if (failed(compare(op, {0, 0})))
       return failure();
-    scalars[op.getResult(0)] = *truth;
-    return success();
-  }
-  auto meaning = scalarMeanings().find(op.getName().getStringRef().str());
-  if (meaning == scalarMeanings().end())
+    step.meaning = [&op](Numbers x) { return *compare(op, x); };
+  } else if (auto meaning = scalarMeanings().find(op.getName().getStringRef().str());
+             meaning != scalarMeanings().end()) {
+    step.meaning = meaning->second;
+  } else {
     return op.emitError("op unknown to the reference");
-  scalars[op.getResult(0)] = meaning->second(operands);
-  return success();
+  }
+  return step;
+}
+
+/// Strides of each loop in the elements of an operand, and where they begin.
+static std::pair<int64_t, SmallVector<int64_t>> stridesOf(AffineMap map, ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> loops(map.getNumDims(), 0), strides;
+  int64_t origin = addressOf(shape, map.compose(loops));
+  for (int64_t &loop : loops) {
+    loop = 1;
+    strides.push_back(addressOf(shape, map.compose(loops)) - origin);
+    loop = 0;
+  }
+  return {origin, strides};
 }
 
 LogicalResult Interpreter::runGeneric(linalg::GenericOp op) {
   SmallVector<int64_t> ranges = op.getStaticLoopRanges(), loops(ranges.size(), 0);
-  SmallVector<AffineMap> maps = op.getIndexingMapsArray();
   for (auto [result, init] : llvm::zip_equal(op->getResults(), op.getOutputs())) {
     Elements old = tensors.at(init);
     tensors[result] = std::move(old);
   }
+  llvm::DenseMap<Value, unsigned> places;
+  for (BlockArgument arg : op.getBody()->getArguments())
+    places[arg] = arg.getArgNumber();
+  std::vector<Step> steps;
+  for (Operation &inner : op.getBody()->without_terminator()) {
+    FailureOr<Step> step = stepOf(inner, places, loops);
+    if (failed(step))
+      return failure();
+    steps.push_back(std::move(*step));
+  }
+  for (Value yielded : op.getBody()->getTerminator()->getOperands())
+    if (!places.count(yielded))
+      return op.emitError("the reference knows no scalar from outside of a body");
+  unsigned inputs = op.getNumDpsInputs();
+  std::vector<Elements *> operands;
+  std::vector<std::pair<int64_t, SmallVector<int64_t>>> strides;
+  for (auto [i, map] : llvm::enumerate(op.getIndexingMapsArray())) {
+    Value tensor = i < inputs ? op->getOperand(i) : op->getResult(i - inputs);
+    operands.push_back(&tensors.find(tensor)->second);
+    strides.push_back(stridesOf(map, shapeOf(tensor)));
+  }
   auto elementAt = [&](unsigned operand) -> double & {
-    unsigned inputs = op.getNumDpsInputs();
-    Value tensor = operand < inputs ? op->getOperand(operand) : op->getResult(operand - inputs);
-    return tensors.find(tensor)->second[addressOf(shapeOf(tensor), maps[operand].compose(loops))];
+    int64_t address = strides[operand].first;
+    for (auto [stride, loop] : llvm::zip_equal(strides[operand].second, loops))
+      address += stride * loop;
+    return (*operands[operand])[address];
   };
+  std::vector<double> values(places.size());
+  SmallVector<double> arguments;
   int64_t total = 1;
   for (int64_t range : ranges)
     total *= range;
-  for (int64_t step = 0; step < total; ++step) {
-    int64_t rest = step;
+  for (int64_t at = 0; at < total; ++at) {
+    int64_t rest = at;
     for (size_t dim = ranges.size(); dim-- > 0; rest /= ranges[dim])
       loops[dim] = rest % ranges[dim];
-    for (auto [i, arg] : llvm::enumerate(op.getBody()->getArguments()))
-      scalars[arg] = elementAt(i);
-    for (Operation &inner : op.getBody()->without_terminator())
-      if (failed(runScalar(inner, loops)))
-        return failure();
+    for (unsigned i = 0; i < operands.size(); ++i)
+      values[i] = elementAt(i);
+    for (const Step &step : steps) {
+      arguments.clear();
+      for (unsigned place : step.operands)
+        arguments.push_back(values[place]);
+      values[step.result] = step.meaning(arguments);
+    }
     for (auto [i, value] : llvm::enumerate(op.getBody()->getTerminator()->getOperands()))
-      elementAt(op.getNumDpsInputs() + i) = scalars.at(value);
+      elementAt(inputs + i) = values[places.find(value)->second];
   }
   return success();
 }
@@ -194,8 +241,12 @@ LogicalResult Interpreter::run(Operation &op) {
     return op.emitError("op unknown to the reference");
   Value result = op.getResult(0);
   auto type = dyn_cast<RankedTensorType>(result.getType());
+  if (auto constant = dyn_cast<arith::ConstantOp>(op); constant && !type) {
+    scalars[result] = numberOf(constant.getValue());
+    return success();
+  }
   if (!type)
-    return runScalar(op, {});
+    return op.emitError("op unknown to the reference");
   if (isa<tensor::EmptyOp>(op)) {
     tensors[result].assign(type.getNumElements(), std::nan(""));
     return success();

@@ -17,10 +17,10 @@ void expectNvccCompiles(const std::string &source) {
   std::ofstream(folder.file("kernels.cu")) << source;
   for (const char *arch : {"sm_80", "sm_90a"}) {
     std::string output;
-    int status = runCommand(std::string(CLEAVE_TEST_NVCC " -cubin -Xptxas -v -arch=") + arch +
-                                " -o " + folder.file("kernels.cubin") + " " +
-                                folder.file("kernels.cu"),
-                            output);
+    int status =
+        runCommand(std::string(CLEAVE_TEST_NVCC " -cubin -Xptxas -v -arch=") + arch + " -o " +
+                       folder.file("kernels.cubin") + " " + folder.file("kernels.cu"),
+                   output);
     ASSERT_EQ(status, 0) << arch << ": " << output.substr(0, 4000);
     std::istringstream lines(output);
     size_t reports = 0;

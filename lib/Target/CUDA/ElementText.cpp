@@ -95,9 +95,9 @@ std::string ElementText::typeOf(Type type) const {
 }
 
 std::string ElementText::pointerOf(unsigned arg) const {
-  unsigned firstOutput = func::FuncOp(kernel.func).getFunctionType().getNumInputs() - kernel.numOutputs;
-  return arg < firstOutput ? "in" + std::to_string(arg)
-                           : "out" + std::to_string(arg - firstOutput);
+  unsigned firstOutput =
+      func::FuncOp(kernel.func).getFunctionType().getNumInputs() - kernel.numOutputs;
+  return arg < firstOutput ? "in" + std::to_string(arg) : "out" + std::to_string(arg - firstOutput);
 }
 
 std::string ElementText::bufferOf(unsigned buffer) const {
@@ -245,8 +245,7 @@ FailureOr<Item> ElementText::element(Value source, IndexList sourceIndex) {
   return result;
 }
 
-FailureOr<SmallVector<Item, 2>> ElementText::body(linalg::GenericOp op,
-                                                  ArrayRef<LinearExpr> loops,
+FailureOr<SmallVector<Item, 2>> ElementText::body(linalg::GenericOp op, ArrayRef<LinearExpr> loops,
                                                   ArrayRef<Item> accumulators) {
   llvm::DenseMap<Value, Item> values;
   for (auto [i, acc] : llvm::enumerate(accumulators))

@@ -72,9 +72,12 @@ static LogicalResult appendKernel(func::FuncOp func, Text &result) {
 
 /// A table for programs that are compiled together with the kernels.
 static std::string launchTable(ArrayRef<Launch> launches) {
-  std::string text = "\n#ifndef __CUDACC_RTC__\nstruct KernelLaunch {\n  const char *kernel;\n"
-                     "  long long blocks;\n  int threads;\n};\n"
-                     "static const KernelLaunch kernelLaunches[] = {\n";
+  if (launches.empty())
+    return "";
+  std::string text =
+      "\n#ifndef __CUDACC_RTC__\nstruct KernelLaunch {\n  const char *kernel;\n"
+      "  long long blocks;\n  int threads;\n};\n"
+      "extern const KernelLaunch kernelLaunches[];\nconst KernelLaunch kernelLaunches[] = {\n";
   for (const Launch &launch : launches)
     text += "    {\"" + launch.kernel + "\", " + std::to_string(launch.blocks) + ", " +
             std::to_string(launch.threads) + "},\n";

@@ -18,6 +18,16 @@ int64_t productOf(ArrayRef<int64_t> extents) {
   return product;
 }
 
+bool isScatter(const Nest &nest) {
+  const Root *root = nest.roots.front();
+  if (nest.roots.size() != 1 || !root->reduction || !root->overRows || root->firstReduction == 0)
+    return false;
+  for (auto [loop, expr] : llvm::enumerate(root->loops))
+    if (expr.isDim(0))
+      return matchScatter(root->reduction, loop).has_value();
+  return false;
+}
+
 /// Whether elements may be computed in any order by threads that never meet: no
 /// sums, nothing kept for later, and nobody reads what another element overwrites.
 static bool isElementwise(const Kernel &kernel) {
@@ -61,8 +71,8 @@ static Geometry gridOf(const Kernel &kernel) {
   Geometry geometry;
   int64_t steps = 1;
   for (const Nest &nest : kernel.nests)
-    steps = std::max(steps, kernel.space * productOf(nest.extents) /
-                                groupOf(kernel, nest, Team::Grid));
+    steps =
+        std::max(steps, kernel.space * productOf(nest.extents) / groupOf(kernel, nest, Team::Grid));
   geometry.blocks = std::min<int64_t>(llvm::divideCeil(steps, geometry.threads), kMostGridBlocks);
   return geometry;
 }
@@ -73,8 +83,12 @@ Geometry chooseGeometry(const Kernel &kernel) {
   int64_t work = 1, bufferBytes = 0;
   bool scatter = false;
   for (const Nest &nest : kernel.nests) {
-    work = std::max(work, productOf(nest.extents));
-    scatter |= nest.scatter;
+    bool found = isScatter(nest);
+    ArrayRef<int64_t> shared = nest.extents;
+    // One thread for each element of a scattered row, below.
+    work = std::max(work, found ? 4 * productOf(shared.take_front(nest.firstReduction))
+                                : productOf(shared));
+    scatter |= found;
   }
   for (int64_t size : kernel.bufferSizes)
     bufferBytes += 4 * size;
@@ -90,7 +104,9 @@ Geometry chooseGeometry(const Kernel &kernel) {
     geometry.teamSize = 32;
     geometry.threads = 128;
   } else {
-    int64_t most = kernel.space == 1 ? 1024 : 512;
+    // More threads leave each fewer registers, which many operands need.
+    bool few = func::FuncOp(kernel.func).getNumArguments() <= 8;
+    int64_t most = kernel.space == 1 && few ? 1024 : 512;
     int64_t wanted = llvm::PowerOf2Ceil(std::max<int64_t>(work / 4, 1));
     geometry.team = Team::Block;
     geometry.threads = std::clamp<int64_t>(wanted, 32, most);

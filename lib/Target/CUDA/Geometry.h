@@ -36,6 +36,10 @@ Geometry chooseGeometry(const target::Kernel &kernel);
 /// thread takes: 4 if memory can be read or written so, else 1.
 unsigned groupOf(const target::Kernel &kernel, const target::Nest &nest, Team team);
 
+/// Whether `nest` is one sum over tokens of which an id names the row: threads then
+/// look for the row's tokens instead of adding zeros.
+bool isScatter(const target::Nest &nest);
+
 int64_t productOf(llvm::ArrayRef<int64_t> extents);
 
 /// What the planner may put into buffers for a row; shared memory holds them.

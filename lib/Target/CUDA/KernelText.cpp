@@ -90,9 +90,8 @@ void KernelText::writeBuffers() {
 }
 
 std::string KernelText::guard(bool leaderOnly) const {
-  std::string active = geometry.team == Team::Column && kernel.space % geometry.rowsPerBlock() != 0
-                           ? "active"
-                           : "";
+  std::string active =
+      geometry.team == Team::Column && kernel.space % geometry.rowsPerBlock() != 0 ? "active" : "";
   if (!leaderOnly || geometry.teamSize == 1)
     return active;
   return active.empty() ? "rank == 0" : "rank == 0 && " + active;
@@ -145,8 +144,8 @@ LogicalResult KernelText::writeNest(const Nest &each) {
   if (reduces) {
     result = writeReductions();
   } else {
-    Walk walk{0, unsigned(each.extents.size()), false, rank(), std::to_string(geometry.teamSize),
-              groupOf(kernel, each, geometry.team)};
+    Walk walk{0,      unsigned(each.extents.size()),     false,
+              rank(), std::to_string(geometry.teamSize), groupOf(kernel, each, geometry.team)};
     if (geometry.team == Team::Grid) {
       walk.rows = true;
       walk.start = "(blockIdx.x * " + std::to_string(geometry.threads) + " + threadIdx.x)";
@@ -251,8 +250,7 @@ LogicalResult KernelText::writeLeaf(MutableArrayRef<Accumulator> accumulators) {
       own.push_back(accumulators[next + i].item);
       own.back().scope = text.innermost();
     }
-    FailureOr<SmallVector<Item, 2>> results =
-        text.body(root->reduction, indexOf(root->loops), own);
+    FailureOr<SmallVector<Item, 2>> results = text.body(root->reduction, indexOf(root->loops), own);
     if (failed(results))
       return failure();
     for (const Item &result : *results)

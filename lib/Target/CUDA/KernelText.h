@@ -66,7 +66,7 @@ private:
   Geometry geometry;
   ElementText text;
   const Nest *nest = nullptr;
-  llvm::SmallVector<LinearExpr, 6> nestDims; ///< the row, then extents
+  llvm::SmallVector<LinearExpr, 6> nestDims;         ///< the row, then extents
   std::set<std::string> pendingReads, pendingWrites; ///< since the last barrier
   std::set<std::string> scratchTypes;                ///< of arrays for partial results
 };

@@ -33,17 +33,18 @@ LogicalResult KernelText::writeReductions() {
   }
   if (apart)
     return func::FuncOp(kernel.func).emitError("reductions of different shapes share a loop");
+  const bool scatter = isScatter(*nest);
   int64_t results = productOf(ArrayRef(nest->extents).take_front(nest->firstReduction));
   int64_t folded = productOf(ArrayRef(nest->extents).drop_front(nest->firstReduction));
-  if (nest->firstReduction == 0 && (reassociable || geometry.teamSize == 1) && !nest->scatter)
+  if (nest->firstReduction == 0 && (reassociable || geometry.teamSize == 1))
     return writeTeamReduction();
-  if (nest->firstReduction == 0 && !nest->scatter) {
+  if (nest->firstReduction == 0) {
     if (elements)
       return func::FuncOp(kernel.func).emitError("elements share a loop with a reduction in order");
     return writeThreadReductions(/*everyThread=*/true);
   }
-  bool dealOut = nest->scatter || geometry.teamSize == 1 || !reassociable ||
-                 folded < kLeastShared || 2 * results >= geometry.teamSize;
+  bool dealOut = scatter || geometry.teamSize == 1 || !reassociable || folded < kLeastShared ||
+                 2 * results >= geometry.teamSize;
   if (dealOut)
     return writeThreadReductions(/*everyThread=*/false);
   Walk each{0, nest->firstReduction, false, "0", "1", 1};
@@ -100,7 +101,7 @@ LogicalResult KernelText::writeThreadReductions(bool everyThread) {
       return failure();
     Walk folded{nest->firstReduction, unsigned(nest->extents.size()), false, "0", "1", 1};
     auto leaf = [&] {
-      return nest->scatter ? writeScatterLeaf(*accumulators) : writeLeaf(*accumulators);
+      return isScatter(*nest) ? writeScatterLeaf(*accumulators) : writeLeaf(*accumulators);
     };
     if (failed(forWalk(folded, leaf)))
       return failure();
@@ -163,7 +164,7 @@ LogicalResult KernelText::finish(ArrayRef<Accumulator> accumulators, bool across
       text.line(text.innermost(),
                 "const " + text.typeOf(value.type) + " " + value.text + " = " + *total + ";");
     }
-    bool whole = accumulator.root->firstReduction == 0 && !nest->scatter;
+    bool whole = accumulator.root->firstReduction == 0;
     value.scope = whole ? 0 : text.innermost();
     scalars[accumulator.root].push_back(value);
     const RootValue &slot = accumulator.root->values[accumulator.result];
@@ -171,7 +172,7 @@ LogicalResult KernelText::finish(ArrayRef<Accumulator> accumulators, bool across
       text.store(slot, indexOf(slot.index), value, guard(/*leaderOnly=*/acrossTeam || whole));
   }
   for (auto &[root, values] : scalars)
-    if (root->firstReduction == 0 && !nest->scatter)
+    if (root->firstReduction == 0)
       text.complete(*root, values);
   return success();
 }

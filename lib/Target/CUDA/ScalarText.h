@@ -22,8 +22,7 @@ std::optional<std::string> literalText(mlir::Attribute value);
 
 /// `op` on operands that are names, literals or in parentheses; nothing if there is
 /// no such expression.
-std::optional<std::string> expressionText(mlir::Operation *op,
-                                          llvm::ArrayRef<std::string> operands,
+std::optional<std::string> expressionText(mlir::Operation *op, llvm::ArrayRef<std::string> operands,
                                           llvm::StringRef indexType);
 
 /// What a reduction does with partial results: a type of the prelude, the neutral

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "lib/Target/Kernel/KernelSchedule.h"
 #include "cleave/Target/Kernel/Contract.h"
+#include "lib/Target/Kernel/KernelSchedule.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include <set>
