@@ -64,10 +64,11 @@ TEST(CudaBodies, UseEveryTeam) {
   auto kernels = parse(moduleOf(kAllBodies, kOddSizes), *context);
   FailureOr<std::string> text = cuda::emitCudaText(*kernels);
   ASSERT_TRUE(succeeded(text));
-  for (const char *part : {"elements, over the whole grid", "one for each thread",
-                           "one for each warp", "one for each block", "neighbours side by side",
-                           "= reduceWarp<", "reduceBlock<Maximum, ", "reduceColumn<Sum, ",
-                           "__shared__ __align__(16) float buffer0", "if (active)", " == (row))"})
+  for (const char *part :
+       {"elements, over the whole grid", "one for each thread", "one for each warp",
+        "one for each block", "neighbours side by side", "= reduceWarp<", "reduceBlock<Maximum, ",
+        "reduceColumn<Sum, ", "__shared__ __align__(16) float buffer0", "rank == 0 && active",
+        " == row) {"})
     EXPECT_NE(text->find(part), std::string::npos) << part;
 }
 
