@@ -23,6 +23,8 @@ plan.solution version 1 {
 // -----
 
   // expected-error@below {{plan.ranks_mismatch: the plan's axes make 2 ranks, the cluster has 4}}
+// expected-note@below {{rule: the product of all axes is the number of ranks}}
+// expected-note@below {{suggestion: a cluster of 2 ranks}}
 plan.solution version 1 {
   plan.batch global 8 micro 2 sequence 8
   plan.axis "tensor" [2]
@@ -33,6 +35,8 @@ plan.solution version 1 {
 
 plan.solution version 1 {
   // expected-error@below {{plan.batch_indivisible: global batch 6 is no multiple of 4 (ranks that share it) × 1 (micro-batch)}}
+  // expected-note@below {{rule: ranks × micro divides global}}
+  // expected-note@below {{suggestion: global 8 micro 1}}
   plan.batch global 6 micro 1 sequence 8
   plan.axis "tensor" [2, 2]
   plan.layout {batch = ["tensor"]}
@@ -41,7 +45,8 @@ plan.solution version 1 {
 // -----
 
 plan.solution version 1 {
-  // expected-error@below {{plan.batch_indivisible: sizes must be at least 1}}
+  // expected-error@below {{plan.bad_value: a size of the batch is below 1}}
+  // expected-note@below {{rule: global, micro and sequence are at least 1}}
   plan.batch global 0 micro 1 sequence 8
   plan.axis "tensor" [2, 2]
   plan.layout {}
@@ -52,7 +57,8 @@ plan.solution version 1 {
 plan.solution version 1 {
   plan.batch global 8 micro 2 sequence 8
   plan.axis "tensor" [2, 2]
-  // expected-error@below {{plan.bad_value: 'batch' needs a list of axes, as ["tensor"]}}
+  // expected-error@below {{plan.bad_value: 'batch' has no list of axes}}
+  // expected-note@below {{rule: axes are a list of names, as ["tensor"]}}
   plan.layout {batch = "tensor"}
 }
 
@@ -61,7 +67,8 @@ plan.solution version 1 {
 plan.solution version 1 {
   plan.batch global 8 micro 2 sequence 8
   plan.axis "tensor" [2, 2]
-  // expected-error@below {{plan.bad_value: 'batch' needs a list of axes}}
+  // expected-error@below {{plan.bad_value: 'batch' has no list of axes}}
+  // expected-note@below {{rule: axes are a list of names, as ["tensor"]}}
   plan.layout {batch = [1]}
 }
 
@@ -70,7 +77,9 @@ plan.solution version 1 {
 plan.solution version 1 {
   plan.batch global 8 micro 2 sequence 8
   plan.axis "tensor" [2, 2]
-  // expected-error@below {{plan.unknown_axis: the plan has no axis 'tenser' (did you mean 'tensor'?)}}
+  // expected-error@below {{plan.unknown_axis: the plan has no axis 'tenser'}}
+  // expected-note@below {{rule: one of tensor}}
+  // expected-note@below {{suggestion: tensor}}
   plan.layout {batch = ["tenser"]}
 }
 
@@ -80,6 +89,7 @@ plan.solution version 1 {
   plan.batch global 8 micro 2 sequence 8
   plan.axis "tensor" [2, 2]
   // expected-error@below {{plan.axis_used_twice: the axis 'tensor.1' cuts both 'batch' and 'sequence'}}
+  // expected-note@below {{rule: a line uses an axis once}}
   plan.layout {batch = ["tensor"], sequence = ["tensor.1"]}
 }
 
@@ -99,7 +109,9 @@ plan.solution version 1 {
   plan.batch global 8 micro 2 sequence 8
   plan.axis "tensor" [2, 2]
   plan.layout {}
-  // expected-error@below {{plan.unknown_parameter: no layer has a parameter 'up.wieght' (did you mean 'up.weight'?)}}
+  // expected-error@below {{plan.unknown_parameter: no layer has a parameter 'up.wieght'}}
+  // expected-note@below {{rule: one of norm.weight, up.weight}}
+  // expected-note@below {{suggestion: up.weight}}
   plan.parameter "up.wieght" {ffn = ["tensor"]}
 }
 
@@ -120,6 +132,8 @@ plan.solution version 1 {
   plan.axis "tensor" [2, 2]
   plan.layout {}
   // expected-error@below {{plan.unknown_factor: 'up.weight' has no dimension 'fan'}}
+  // expected-note@below {{rule: one of ffn, model}}
+  // expected-note@below {{suggestion: ffn}}
   plan.parameter "up.weight" {fan = ["tensor"]}
 }
 
@@ -140,6 +154,7 @@ plan.solution version 1 {
   plan.axis "tensor" [2, 2]
   plan.layout {}
   // expected-error@below {{plan.axis_used_twice: the axis 'tensor.0' cuts both 'ffn' and 'model'}}
+  // expected-note@below {{rule: a line uses an axis once}}
   plan.parameter "up.weight" {ffn = ["tensor.0"], model = ["tensor"]}
 }
 
@@ -159,7 +174,9 @@ plan.solution version 1 {
   plan.batch global 8 micro 2 sequence 8
   plan.axis "tensor" [2, 2]
   plan.layout {}
-  // expected-error@below {{plan.unknown_kind: the model has no kind of layer 'blok' (did you mean 'block'?)}}
+  // expected-error@below {{plan.unknown_kind: the model has no kind of layer 'blok'}}
+  // expected-note@below {{rule: one of block}}
+  // expected-note@below {{suggestion: block}}
   plan.assign "blok" "up" {ffn = ["tensor"]}
 }
 
@@ -179,7 +196,9 @@ plan.solution version 1 {
   plan.batch global 8 micro 2 sequence 8
   plan.axis "tensor" [2, 2]
   plan.layout {}
-  // expected-error@below {{plan.unknown_path: 'block' has no operator at 'upp' (did you mean 'up'?)}}
+  // expected-error@below {{plan.unknown_path: 'block' has no operator at 'upp'}}
+  // expected-note@below {{rule: one of norm, up}}
+  // expected-note@below {{suggestion: up}}
   plan.assign "block" "upp" {ffn = ["tensor"]}
 }
 
@@ -200,6 +219,8 @@ plan.solution version 1 {
   plan.axis "tensor" [2, 2]
   plan.layout {}
   // expected-error@below {{plan.unknown_axis: the plan has no axis 'data'}}
+  // expected-note@below {{rule: one of tensor}}
+  // expected-note@below {{suggestion: tensor}}
   plan.assign "block" "up" {ffn = ["data"]}
 }
 
@@ -220,6 +241,7 @@ plan.solution version 1 {
   plan.axis "tensor" [2, 2]
   plan.layout {}
   // expected-error@below {{plan.axis_used_twice: the axis 'tensor.0' cuts both 'ffn' and 'token'}}
+  // expected-note@below {{rule: a line uses an axis once}}
   plan.assign "block" "up" {ffn = ["tensor.0"], token = ["tensor.0"]}
 }
 
@@ -239,7 +261,9 @@ plan.solution version 1 {
   plan.batch global 8 micro 2 sequence 8
   plan.axis "tensor" [2, 2]
   plan.layout {}
-  // expected-error@below {{plan.unknown_factor: 'up' has no factor 'fn' (did you mean 'ffn'?)}}
+  // expected-error@below {{plan.unknown_factor: 'up' has no factor 'fn'}}
+  // expected-note@below {{rule: one of token, model, ffn}}
+  // expected-note@below {{suggestion: ffn}}
   plan.assign "block" "up" {fn = ["tensor"]}
 }
 
@@ -251,7 +275,6 @@ plan.solution version 1 {
 #fm = #nn.dims<ffn, model>
 #tf = #nn.dims<token, ffn>
 func.func private @block(%x: tensor<4x6xf32, #tm>, %n: tensor<6xf32, #m> {nn.parameter = "norm.weight"}, %up: tensor<8x6xf32, #fm> {nn.parameter = "up.weight"}) attributes {nn.kind = "block"} {
-  // expected-note@below {{the operator needs all of it}}
   %h, %r = nn.rms_norm %x, %n {eps = 1.0e-5 : f64, nn.path = "norm"} : (tensor<4x6xf32, #tm>, tensor<6xf32, #m>) -> (tensor<4x6xf32, #tm>, tensor<4xf32, #t>)
   %b = nn.contract %h, %up {nn.path = "up"} : (tensor<4x6xf32, #tm>, tensor<8x6xf32, #fm>) -> tensor<4x8xf32, #tf>
   return
@@ -261,6 +284,8 @@ plan.solution version 1 {
   plan.axis "tensor" [2, 2]
   plan.layout {}
   // expected-error@below {{plan.factor_not_shardable: 'model' of 'norm' cannot be cut}}
+  // expected-note@below {{rule: an operator says of which of its factors it needs all}}
+  // expected-note@below {{suggestion: remove 'model' from the line}}
   plan.assign "block" "norm" {model = ["tensor"]}
 }
 
