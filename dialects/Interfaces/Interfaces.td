@@ -114,7 +114,49 @@ def StateInterface : OpInterface<"StateOpInterface"> {
     InterfaceMethod<"What is done to the tensor.", "::cleave::StateAccess", "getStateAccess">,
     InterfaceMethod<"The symbol that owns the tensor.", "::llvm::StringRef", "getStateSymbol">,
     InterfaceMethod<"Which of the symbol's tensors.", "::llvm::StringRef", "getStateSlot">,
+    InterfaceMethod<[{
+        The name of the one tensor that is meant in iteration `iteration` of the
+        repeat around this operator, where a symbol stands for one in each layer.
+      }],
+      "std::string", "getStateName", (ins "int64_t":$iteration), "", [{
+        return $_op.getStateSymbol().str();
+      }]>,
   ];
+}
+
+def RepeatInterface : OpInterface<"RepeatOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    An operator whose one block runs a number of times. Operands are the values
+    *carried* from one iteration to the next, as they are before the first, then
+    the *scanned* ones, of which each iteration sees a slice. The block takes the
+    carried values and the slices, and ends in the carried values for the next
+    iteration and in slices of the *stacked* values. Results are the carried values
+    after the last iteration, then the stacked ones. Whatever else the block reads
+    from outside is the same in every iteration.
+
+    Slices are taken along one dimension. Where that is cut over ranks, every rank
+    takes slices of its own block: seen whole, the dimension consists of *blocks*,
+    and slice i is the i-th part of each.
+  }];
+  let methods = [
+    InterfaceMethod<"Number of iterations.", "int64_t", "getIterations">,
+    InterfaceMethod<"Whether the slices are taken and put from the last to the first.",
+      "bool", "isReversed">,
+    InterfaceMethod<"Number of carried values.", "unsigned", "getNumCarried">,
+    InterfaceMethod<"The dimension of a scanned or stacked value along which it is sliced.",
+      "int64_t", "getSliceDim", (ins "::mlir::Type":$whole)>,
+    InterfaceMethod<"Blocks of that dimension.", "int64_t", "getSliceBlocks">,
+    InterfaceMethod<"Says that the operator sees one rank's block alone.",
+      "void", "setOneSliceBlock">,
+  ];
+  let extraSharedClassDeclaration = [{
+    /// The slice that iteration `iteration` (the first is 0) takes or puts.
+    int64_t getSliceIndex(int64_t iteration) {
+      return $_op.isReversed() ? $_op.getIterations() - 1 - iteration : iteration;
+    }
+    ::mlir::Block &getRepeatedBlock() { return $_op->getRegion(0).front(); }
+  }];
 }
 
 def FusionInterface : OpInterface<"FusionOpInterface"> {

@@ -242,7 +242,7 @@ int64_t stateBytesPerRank(plan::SolutionOp solution, ModuleOp model) {
       int64_t parts = list ? axes.size(axes.expand(list)) : 1;
       elements *= (size + parts - 1) / parts;
     }
-    bytes += elements * kBytesPerElement;
+    bytes += elements * p.getCount() * kBytesPerElement;
   }
   return bytes;
 }

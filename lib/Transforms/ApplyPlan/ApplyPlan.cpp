@@ -32,7 +32,7 @@ public:
     for (auto p : module.getOps<nn::ParameterOp>()) {
       DictionaryAttr stored = byName.lookup(nameOf.lookup(p.getSymName()));
       auto sharding = sharded(p.getTensorType(), stored);
-      for (StringRef slot : {"value", "gradient", "moment1", "moment2"})
+      for (StringRef slot : {"value", "gradient", "moment1", "moment2", "reduced"})
         p->setAttr(("dist." + slot).str(), sharding);
     }
   }

@@ -82,6 +82,34 @@ static LogicalResult checkJoint(ModuleOp module, func::FuncOp joint) {
   return success();
 }
 
+/// A block of `@forward` calls kinds, in it or in a repeat, and computes nothing.
+static LogicalResult checkCalls(Block &block, const llvm::DenseSet<StringAttr> &joints) {
+  for (Operation &op : block.without_terminator()) {
+    if (auto repeat = dyn_cast<RepeatOpInterface>(op)) {
+      if (repeat->getParentOfType<RepeatOpInterface>() ||
+          repeat->getNumOperands() != repeat.getNumCarried() ||
+          repeat->getNumResults() != repeat.getNumCarried())
+        return op.emitOpError("repeats layers: it may carry values, and neither scan nor stack "
+                              "any, nor stand in another repeat");
+      if (failed(checkCalls(repeat.getRepeatedBlock(), joints)))
+        return failure();
+      continue;
+    }
+    auto call = dyn_cast<func::CallOp>(op);
+    if (call && !joints.contains(StringAttr::get(call.getContext(), call.getCallee())))
+      return call.emitOpError() << "enters @" << call.getCallee()
+                                << ", which has no joint graph; run "
+                                   "cleave-autodiff-differentiate first";
+    if (!call && op.getNumOperands() > 0)
+      return op.emitOpError("computes outside every kind of layer, where no gradient reaches it");
+    // The gradient of what is the same for all layers would have to be carried.
+    for (Value v : op.getOperands())
+      if (v.getParentBlock() != &block && isa<FloatType>(getElementTypeOrSelf(v)))
+        return op.emitOpError("reads a value from outside the repeat: carry it, or load it inside");
+  }
+  return success();
+}
+
 LogicalResult checkApplicable(ModuleOp module, plan::SolutionOp solution) {
   for (auto mesh : module.getOps<dist::MeshOp>())
     return mesh.emitOpError("is there already: a plan has been applied to this module");
@@ -103,16 +131,7 @@ LogicalResult checkApplicable(ModuleOp module, plan::SolutionOp solution) {
       return failure();
     joints.insert(function->getAttrOfType<FlatSymbolRefAttr>("nn.joint").getAttr());
   }
-  for (Operation &op : module.lookupSymbol<func::FuncOp>("forward").getBody().getOps()) {
-    auto call = dyn_cast<func::CallOp>(op);
-    if (call && !joints.contains(StringAttr::get(call.getContext(), call.getCallee())))
-      return call.emitOpError() << "enters @" << call.getCallee()
-                                << ", which has no joint graph; run "
-                                   "cleave-autodiff-differentiate first";
-    if (!call && op.getNumOperands() > 0 && !op.hasTrait<OpTrait::IsTerminator>())
-      return op.emitOpError("computes outside every kind of layer, where no gradient reaches it");
-  }
-  return success();
+  return checkCalls(module.lookupSymbol<func::FuncOp>("forward").getBody().front(), joints);
 }
 
 } // namespace cleave

@@ -67,7 +67,7 @@ private:
 
   LogicalResult rewrite(FunctionOpInterface function) {
     Block &old = function.getFunctionBody().front();
-    auto *fresh = new Block;
+    auto fresh = std::make_unique<Block>();
     SmallVector<Type> inputs, results;
     map = IRMapping();
     for (auto [i, argument] : llvm::enumerate(old.getArguments())) {
@@ -76,18 +76,39 @@ private:
     }
     for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
       results.push_back(local(type, function.getResultAttr(i, "dist.sharding")));
-    OpBuilder b(module.getContext());
-    b.setInsertionPointToEnd(fresh);
-    for (Operation &op : old)
-      if (failed(rewrite(b, &op))) {
-        delete fresh;
-        return failure();
-      }
-    function.getFunctionBody().push_back(fresh);
-    fresh->moveBefore(&old);
+    if (failed(fill(*fresh, old)))
+      return failure();
+    function.getFunctionBody().push_back(fresh.release());
+    function.getFunctionBody().back().moveBefore(&old);
     old.dropAllDefinedValueUses();
     old.erase();
     function.setType(FunctionType::get(module.getContext(), inputs, results));
+    return success();
+  }
+
+  /// Rewrites the operators of `old` into `fresh`.
+  LogicalResult fill(Block &fresh, Block &old) {
+    OpBuilder b(module.getContext());
+    b.setInsertionPointToEnd(&fresh);
+    for (Operation &op : old)
+      if (failed(rewrite(b, &op)))
+        return failure();
+    return success();
+  }
+
+  LogicalResult rewriteRepeat(OpBuilder &b, RepeatOpInterface op, ValueRange operands,
+                              TypeRange types) {
+    OperationState state(op->getLoc(), op->getName(), operands, types, kept(op));
+    Block *block = new Block;
+    state.addRegion()->push_back(block);
+    auto notes = op->getAttrOfType<ArrayAttr>("dist.arguments");
+    for (auto [argument, note] : llvm::zip(op.getRepeatedBlock().getArguments(), notes))
+      map.map(argument, block->addArgument(local(argument.getType(), note), argument.getLoc()));
+    if (failed(fill(*block, op.getRepeatedBlock())))
+      return failure();
+    Operation *made = b.create(state);
+    cast<RepeatOpInterface>(made).setOneSliceBlock();
+    map.map(op->getResults(), made->getResults());
     return success();
   }
 
@@ -106,6 +127,8 @@ private:
     for (auto [i, v] : llvm::enumerate(op->getResults()))
       types.push_back(local(v.getType(), out[i]));
 
+    if (auto repeat = dyn_cast<RepeatOpInterface>(op))
+      return rewriteRepeat(b, repeat, operands, types);
     if (auto sharded = dyn_cast<ShardingRuleOpInterface>(op))
       return rewriteSharded(b, sharded, operands, types, in, out);
     if (isa<StateOpInterface>(op) && !operands.empty())
@@ -235,22 +258,36 @@ static LogicalResult checkOperands(Operation *op) {
   return success();
 }
 
+/// What the block of a repeat yields is what the repeat returns.
+static LogicalResult checkYielded(Operation *end, RepeatOpInterface repeat) {
+  auto yielded = end->getAttrOfType<ArrayAttr>("dist.in"),
+       returned = repeat->getAttrOfType<ArrayAttr>("dist.out"),
+       taken = repeat->getAttrOfType<ArrayAttr>("dist.in");
+  for (unsigned i = 0; i < repeat.getNumCarried(); ++i)
+    if (yielded[i] != returned[i] || taken[i] != returned[i])
+      return repeat->emitOpError() << "takes, yields and returns carried value " << i
+                                   << " in different places";
+  return success();
+}
+
 /// The notes are those of one program, with its reshards in it.
 static LogicalResult checkReady(FunctionOpInterface function) {
   if (failed(checkStatic(function, function.getArgumentTypes())))
     return failure();
-  for (Operation &op : function.getFunctionBody().front()) {
-    if (failed(checkStatic(&op, op.getResultTypes())) || failed(checkOperands(&op)))
+  auto check = [&](Operation *op) -> LogicalResult {
+    if (failed(checkStatic(op, op->getResultTypes())) || failed(checkOperands(op)))
       return failure();
+    if (auto repeat = dyn_cast<RepeatOpInterface>(op->getParentOp());
+        repeat && op->hasTrait<OpTrait::IsTerminator>())
+      return checkYielded(op, repeat);
     FunctionOpInterface other;
     if (auto call = dyn_cast<CallOpInterface>(op))
       other = dyn_cast_or_null<FunctionOpInterface>(call.resolveCallable());
-    else if (op.hasTrait<OpTrait::IsTerminator>())
+    else if (op->hasTrait<OpTrait::IsTerminator>())
       other = function;
-    if (other && failed(checkBoundary(&op, other)))
-      return failure();
-  }
-  return success();
+    return other ? checkBoundary(op, other) : success();
+  };
+  return forEachOperation(function.getFunctionBody().front(), check);
 }
 
 LogicalResult partition(ModuleOp module) {

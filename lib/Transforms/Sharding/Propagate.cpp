@@ -103,6 +103,8 @@ private:
       return visitCall(call);
     if (auto state = dyn_cast<StateOpInterface>(op))
       return visitState(state);
+    if (auto repeat = dyn_cast<RepeatOpInterface>(op))
+      return visitRepeat(repeat);
     if (auto sharded = dyn_cast<ShardingRuleOpInterface>(op))
       return visitSharded(op, sharded.getShardingRule());
     return op->emitOpError("has no sharding rule");
@@ -125,6 +127,73 @@ private:
       out.push_back(callee.getResultAttrOfType<ShardingAttr>(i, "dist.sharding"));
     setOperands(call, in);
     setResults(call, out);
+    return success();
+  }
+
+  /// A slice of `whole` lies as that does along the dimensions that it has.
+  static ShardingAttr ofSlice(RepeatOpInterface repeat, ShardingAttr whole, Type wholeType,
+                              Type slice) {
+    SmallVector<SmallVector<StringAttr>> dims;
+    for (int64_t d = 0; d < rankOf(wholeType); ++d)
+      if (rankOf(slice) == rankOf(wholeType) || d != repeat.getSliceDim(wholeType))
+        dims.push_back(whole.axes(d));
+    return ShardingAttr::get(whole.getContext(), dims, whole.getPartial());
+  }
+
+  static ShardingAttr ofWhole(RepeatOpInterface repeat, ShardingAttr slice, Type sliceType,
+                              Type whole) {
+    SmallVector<SmallVector<StringAttr>> dims;
+    for (unsigned d = 0; d < slice.getDims().size(); ++d)
+      dims.push_back(slice.axes(d));
+    if (rankOf(sliceType) != rankOf(whole))
+      dims.insert(dims.begin() + repeat.getSliceDim(whole), SmallVector<StringAttr>());
+    return ShardingAttr::get(slice.getContext(), dims, slice.getPartial());
+  }
+
+  /// The dimension that is dealt out to iterations is cut into its blocks or not at
+  /// all; otherwise a slice would lie on some of the ranks only.
+  LogicalResult checkSliced(RepeatOpInterface repeat, Value whole, ShardingAttr sharding) {
+    int64_t ways = mesh.size(sharding.axes(repeat.getSliceDim(whole.getType())));
+    if (ways == 1 || ways == repeat.getSliceBlocks())
+      return success();
+    return repeat->emitOpError() << "slices " << whole.getType() << " in "
+                                 << repeat.getSliceBlocks()
+                                 << " blocks along a dimension that is cut " << ways << " ways";
+  }
+
+  /// What is carried lies in every iteration as it does before the first, complete.
+  LogicalResult visitRepeat(RepeatOpInterface repeat) {
+    Block &block = repeat.getRepeatedBlock();
+    Operation *end = block.getTerminator();
+    unsigned carried = repeat.getNumCarried();
+    SmallVector<ShardingAttr> in, arguments, yielded, out;
+    for (auto [i, v] : llvm::enumerate(repeat->getOperands())) {
+      ShardingAttr own = placed.lookup(v);
+      Value argument = block.getArgument(i);
+      if (i < carried)
+        own = ShardingAttr::get(own.getContext(), own.getDims(), ArrayRef<StringAttr>());
+      else if (failed(checkSliced(repeat, v, own)))
+        return failure();
+      in.push_back(own);
+      arguments.push_back(i < carried ? own
+                                      : ofSlice(repeat, own, v.getType(), argument.getType()));
+      placed[argument] = arguments.back();
+    }
+    setList(repeat, "dist.arguments", arguments);
+    for (Operation &op : block.without_terminator())
+      if (failed(visit(&op)))
+        return failure();
+    for (auto [i, v] : llvm::enumerate(end->getOperands())) {
+      Value result = repeat->getResult(i);
+      yielded.push_back(i < carried ? in[i] : placed.lookup(v));
+      out.push_back(i < carried ? in[i]
+                                : ofWhole(repeat, yielded[i], v.getType(), result.getType()));
+      if (i >= carried && failed(checkSliced(repeat, result, out[i])))
+        return failure();
+    }
+    setOperands(end, yielded);
+    setOperands(repeat, in);
+    setResults(repeat, out);
     return success();
   }
 
