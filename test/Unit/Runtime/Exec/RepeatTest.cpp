@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
+#include <ostream>
 #include <stdexcept>
 
 using namespace cleave::rt;
@@ -62,6 +62,8 @@ struct Case {
   int64_t stride;
   int64_t layerStep;
 };
+
+void PrintTo(const Case &value, std::ostream *out) { *out << value.name; }
 
 class RepeatOrder : public testing::TestWithParam<Case> {};
 
