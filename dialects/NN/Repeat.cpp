@@ -6,9 +6,7 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::nn;
 
-int64_t RepeatOp::getSliceDim(Type whole) {
-  return getAlong() ? findDim(whole, *getAlong()) : -1;
-}
+int64_t RepeatOp::getSliceDim(Type whole) { return getAlong() ? findDim(whole, *getAlong()) : -1; }
 
 LogicalResult RepeatOp::verify() {
   if (getIterations() < 1)

@@ -49,8 +49,7 @@ std::string LayerCall::nameOf(const Parameter &local) const {
 std::string LayerRun::symbolOf(const Parameter &local) const {
   if (first.layer < 0)
     return first.nameOf(local);
-  std::string numbers =
-      fmt::format("{{{}..{}", first.layer, first.layer + (count - 1) * step);
+  std::string numbers = fmt::format("{{{}..{}", first.layer, first.layer + (count - 1) * step);
   if (step != 1)
     numbers += fmt::format(":{}", step);
   return numbered(first.prefix, numbers + "}") + local.name;
@@ -61,8 +60,7 @@ std::vector<LayerRun> Architecture::runs() const {
   for (const LayerCall &call : calls) {
     if (!runs.empty() && call.layer >= 0) {
       LayerRun &last = runs.back();
-      const int64_t step =
-          last.count == 1 ? call.layer - last.first.layer : last.step;
+      const int64_t step = last.count == 1 ? call.layer - last.first.layer : last.step;
       if (last.first.kind == call.kind && last.first.prefix == call.prefix && step > 0 &&
           last.first.layer >= 0 && call.layer == last.first.layer + last.count * step) {
         last.step = step;

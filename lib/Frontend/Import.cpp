@@ -199,8 +199,8 @@ void Importer::buildForward() {
     bool block = run.first.layer >= 0;
     auto at = NameLoc::get(
         builder.getStringAttr(block ? "layers" : architecture.kinds[run.first.kind].name));
-    carried = block ? callRepeatedly(run, at, carried, forward)
-                    : callKind(run, at, carried, forward);
+    carried =
+        block ? callRepeatedly(run, at, carried, forward) : callKind(run, at, carried, forward);
   }
   func::ReturnOp::create(builder, loc, carried);
 }

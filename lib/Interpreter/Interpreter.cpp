@@ -232,7 +232,8 @@ LogicalResult Run::repeat(RepeatOpInterface op, Frame &frame) {
       return failure();
     stacked.push_back(std::move(*results));
   }
-  auto slices = [&](ArrayRef<int64_t> whole, Type type, function_ref<void(int64_t, int64_t)> visit) {
+  auto slices = [&](ArrayRef<int64_t> whole, Type type,
+                    function_ref<void(int64_t, int64_t)> visit) {
     forSlice(whole, op.getSliceDim(type), op.getIterations(), op.getSliceBlocks(),
              op.getSliceIndex(iteration), visit);
   };

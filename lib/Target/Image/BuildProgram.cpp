@@ -8,6 +8,7 @@
 
 #include "cleave/Support/Diagnostics.h"
 #include "cleave/Target/Image/Image.h"
+#include "cleave/Transforms/Fusion/Fusion.h"
 #include "lib/Target/Image/Exchanges.h"
 #include "lib/Target/Image/Flatten.h"
 #include "lib/Target/Image/Matmul.h"
@@ -201,8 +202,7 @@ private:
       add(rt::CopyCommand{source, target}, std::move(label));
   }
 
-  LogicalResult emitState(StateOpInterface state, Placement &placement,
-                          const std::string &label) {
+  LogicalResult emitState(StateOpInterface state, Placement &placement, const std::string &label) {
     if (state.getStateAccess() == StateAccess::Read)
       return success();
     rt::Region slot = placement.slotOf(state);
@@ -212,8 +212,7 @@ private:
     return success();
   }
 
-  LogicalResult emitMatmul(Operation *op, Placement &placement,
-                           const std::string &label) {
+  LogicalResult emitMatmul(Operation *op, Placement &placement, const std::string &label) {
     auto command = matmulOf(op);
     if (failed(command))
       return failure();
@@ -233,8 +232,7 @@ private:
     return success();
   }
 
-  void emitKernel(KernelCall &call, Placement &placement,
-                  const std::string &label) {
+  void emitKernel(KernelCall &call, Placement &placement, const std::string &label) {
     rt::KernelCommand command;
     command.symbol = call.symbol;
     command.extent = call.extent;

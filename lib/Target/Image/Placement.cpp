@@ -12,8 +12,7 @@ Placement::Placement(func::FuncOp entry, std::vector<Unit> &units, StateLayout &
     : entry(entry), layout(layout), segment(arena) {
   number(units);
   for (auto [i, argument] : llvm::enumerate(entry.getArguments()))
-    fixed[argument] =
-        *layout.exchange(entry.getArgAttrOfType<StringAttr>(i, "nn.name").getValue());
+    fixed[argument] = *layout.exchange(entry.getArgAttrOfType<StringAttr>(i, "nn.name").getValue());
   placeLoads(units);
   placeRequired(units);
   placeStores(units);
@@ -164,7 +163,7 @@ void Placement::reuse(const InPlace &p, int64_t at) {
   Value r = root(p.input);
   // Carried values are needed where the iteration ends.
   if (isa<BlockArgument>(r) || fixed.count(r) || sliceOf.count(r) ||
-      r.getParentBlock() != p.output.getParentBlock() || groupLastUse(p.input) != at)
+      r.getParentBlock() != Value(p.output).getParentBlock() || groupLastUse(p.input) != at)
     return;
   over[p.output] = p.input;
 }
@@ -214,7 +213,7 @@ int64_t Placement::begin(Value v) const {
   if (Operation *op = v.getDefiningOp())
     return spans.lookup(op).begin;
   Operation *parent = cast<BlockArgument>(v).getOwner()->getParentOp();
-  return parent == entry.getOperation() ? -1 : spans.lookup(parent).begin;
+  return parent == entry ? -1 : spans.lookup(parent).begin;
 }
 
 int64_t Placement::lastUse(Value v) const {
@@ -231,8 +230,7 @@ int64_t Placement::lastUse(Value v) const {
     else if (!user->hasTrait<OpTrait::IsTerminator>())
       at = spans.lookup(user).begin;
     else
-      at = user->getParentOp() == entry.getOperation() ? next
-                                                       : spans.lookup(user->getParentOp()).end;
+      at = user->getParentOp() == entry ? next : spans.lookup(user->getParentOp()).end;
     last = std::max(last, at);
   }
   return last;
@@ -282,8 +280,8 @@ void Placement::collect(ArrayRef<Unit> units) {
     if (!repeat)
       continue;
     // Carried values live through all iterations.
-    for (Value argument : repeat.getRepeatedBlock().getArguments().take_front(
-             repeat.getNumCarried())) {
+    for (Value argument :
+         repeat.getRepeatedBlock().getArguments().take_front(repeat.getNumCarried())) {
       addLifetime(argument, at);
       if (auto it = lifetimes.find(root(argument)); it != lifetimes.end())
         it->second.end = std::max(it->second.end, spans.lookup(repeat).end);

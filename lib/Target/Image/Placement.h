@@ -25,8 +25,7 @@ class Placement {
 public:
   /// Places the values of `entry`, which consists of `units`; `arena` is the number
   /// of the segment for what is packed.
-  Placement(mlir::func::FuncOp entry, std::vector<Unit> &units, StateLayout &layout,
-            int32_t arena);
+  Placement(mlir::func::FuncOp entry, std::vector<Unit> &units, StateLayout &layout, int32_t arena);
 
   /// Of a value in a repeat: in its first iteration, with the stride to the next.
   rt::Region region(mlir::Value v) const;
@@ -67,7 +66,7 @@ private:
     int64_t begin, end;
   };
 
-  mlir::func::FuncOp entry;
+  mlir::Operation *entry;
   StateLayout &layout;
   int32_t segment;
   llvm::DenseMap<mlir::Operation *, Span> spans;

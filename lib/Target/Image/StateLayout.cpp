@@ -83,8 +83,7 @@ void StateLayout::addParameters(ModuleOp module) {
         rt::Region region = writer.add(bytes);
         entry.slot(kind.second) = region;
         // Layers lie behind each other, so all have the distance of the first two.
-        auto [slot, fresh] =
-            slots.try_emplace((p.getSymName() + "/" + kind.first).str(), region);
+        auto [slot, fresh] = slots.try_emplace((p.getSymName() + "/" + kind.first).str(), region);
         if (!fresh && i == 1)
           slot->second.stride = region.offset - slot->second.offset;
       }

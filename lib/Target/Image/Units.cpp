@@ -51,7 +51,8 @@ private:
     llvm::sort(inOrder, [&](Operation *a, Operation *b) { return place[a] < place[b]; });
     for (Operation *op : inOrder) {
       auto state = cast<StateOpInterface>(op);
-      auto &earlier = accesses[{state.getStateSymbol().str(), memoryOf(state.getStateSlot()).str()}];
+      auto &earlier =
+          accesses[{state.getStateSymbol().str(), memoryOf(state.getStateSlot()).str()}];
       for (Operation *before : earlier) {
         addEdge(unitOf[before], unitOf[op]);
         if (state.getStateAccess() != StateAccess::Read)
@@ -102,12 +103,6 @@ static FailureOr<Unit> singleUnit(Operation *op, ModuleOp kernels, const cpu::Pr
   llvm::append_range(unit.outputs, op->getResults());
   if (isa<dist::AllReduceOp>(op))
     unit.inPlace.push_back({op->getResult(0), op->getOperand(0)});
-  if (auto repeat = dyn_cast<RepeatOpInterface>(op)) {
-    auto body = makeUnits(repeat.getRepeatedBlock(), kernels, profile);
-    if (failed(body))
-      return failure();
-    unit.body = std::move(*body);
-  }
   auto library = dyn_cast<LibraryKernelOpInterface>(op);
   for (const LibraryKernel &request :
        library ? library.getLibraryKernels() : SmallVector<LibraryKernel>()) {
@@ -161,6 +156,14 @@ StringRef memoryOf(StringRef slot) { return slot == "reduced" ? "gradient" : slo
 
 FailureOr<std::vector<Unit>> makeUnits(Block &block, ModuleOp kernels,
                                        const cpu::Profile &profile) {
+  // First, so that kernels have the names of layers rather than of what is around.
+  llvm::DenseMap<Operation *, std::vector<Unit>> bodies;
+  for (auto repeat : block.getOps<RepeatOpInterface>()) {
+    auto body = makeUnits(repeat.getRepeatedBlock(), kernels, profile);
+    if (failed(body))
+      return failure();
+    bodies[repeat] = std::move(*body);
+  }
   auto groups = outlineKernels(block, kernels);
   if (failed(groups))
     return failure();
@@ -173,6 +176,8 @@ FailureOr<std::vector<Unit>> makeUnits(Block &block, ModuleOp kernels,
       auto unit = singleUnit(&op, kernels, profile);
       if (failed(unit))
         return failure();
+      if (auto it = bodies.find(&op); it != bodies.end())
+        unit->body = std::move(it->second);
       units.push_back(std::move(*unit));
     }
   return Ordering(block, std::move(units)).run();

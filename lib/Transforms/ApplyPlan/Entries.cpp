@@ -125,8 +125,7 @@ private:
       nn::StoreOp::create(b, loc, gradient, p.getSymName(), nn::Slot::Reduced);
     });
     auto clip = optimizer.clipNorm ? b.getF64FloatAttr(*optimizer.clipNorm) : FloatAttr();
-    auto norm =
-        nn::ClipScaleOp::create(b, loc, scalar, scalar, loadScalar("step.squares"), clip);
+    auto norm = nn::ClipScaleOp::create(b, loc, scalar, scalar, loadScalar("step.squares"), clip);
     forParameters([&](nn::ParameterOp p) { step(p, norm.getScale(), body->getArguments()); });
     end({loadScalar("step.loss"), norm.getNorm()});
   }

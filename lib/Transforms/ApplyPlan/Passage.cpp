@@ -62,9 +62,9 @@ Passage::Repeat Passage::repeat(nn::RepeatOp original) {
   SmallVector<Value> yielded;
   {
     OpBuilder::InsertionGuard guard(b);
-    Block *block = b.createBlock(
-        body.get(), {}, from.getArgumentTypes(),
-        llvm::map_to_vector(from.getArguments(), [](Value v) { return v.getLoc(); }));
+    Block *block =
+        b.createBlock(body.get(), {}, from.getArgumentTypes(),
+                      llvm::map_to_vector(from.getArguments(), [](Value v) { return v.getLoc(); }));
     map.map(from.getArguments(), block->getArguments());
     for (Operation &op : from.without_terminator()) {
       if (auto inner = dyn_cast<func::CallOp>(op))
@@ -87,10 +87,9 @@ Passage::Repeat Passage::repeat(nn::RepeatOp original) {
     stacked.push_back(stackedType(v.getType(), original.getIterations(), along));
   SmallVector<Value> carried =
       llvm::map_to_vector(original.getCarried(), [&](Value v) { return map.lookup(v); });
-  out.made = nn::RepeatOp::create(b, loc, TypeRange(ValueRange(carried)), stacked,
-                                  original.getCountAttr(), along, UnitAttr(),
-                                  original.getBlocksAttr(), original.getLayersAttr(), carried,
-                                  ValueRange());
+  out.made = nn::RepeatOp::create(
+      b, loc, TypeRange(ValueRange(carried)), stacked, original.getCountAttr(), along, UnitAttr(),
+      original.getBlocksAttr(), original.getLayersAttr(), carried, ValueRange());
   out.made.getBody().takeBody(*body);
   map.map(original.getLast(), out.made.getLast());
   return out;
@@ -162,7 +161,8 @@ void Passage::back(const Repeat &repeat, Gradients &gradients) {
   SmallVector<Type> types(made.getResultTypes());
   for (auto [v, position] : repeat.stacked)
     types.push_back(v.getType());
-  Block *block = b.createBlock(&made.getBody(), {}, types, SmallVector<Location>(types.size(), loc));
+  Block *block =
+      b.createBlock(&made.getBody(), {}, types, SmallVector<Location>(types.size(), loc));
   Gradients inner;
   for (auto [v, gradient] :
        llvm::zip(from.getTerminator()->getOperands().take_front(count), block->getArguments()))
@@ -177,8 +177,8 @@ void Passage::back(const Repeat &repeat, Gradients &gradients) {
   };
   for (const Call &call : llvm::reverse(repeat.calls))
     back(call, inner, seen);
-  SmallVector<Value> yielded = llvm::map_to_vector(
-      from.getArguments(), [&](Value v) { return gradientOf(v, inner); });
+  SmallVector<Value> yielded =
+      llvm::map_to_vector(from.getArguments(), [&](Value v) { return gradientOf(v, inner); });
   nn::YieldOp::create(b, loc, yielded);
   b.setInsertionPointAfter(made);
   for (auto [v, gradient] : llvm::zip(forward.getCarried(), made.getLast()))

@@ -7,8 +7,8 @@ using namespace mlir;
 namespace cleave {
 
 /// Marks what depends on active values within `block`; calls use `kinds`.
-static void propagate(Block &block, llvm::DenseSet<Value> &active,
-                      llvm::StringMap<Activity> &kinds, SymbolTable &symbols);
+static void propagate(Block &block, llvm::DenseSet<Value> &active, llvm::StringMap<Activity> &kinds,
+                      SymbolTable &symbols);
 
 /// Joins a call's active operands into its callee and runs the callee's body.
 static Activity &enterCall(func::CallOp call, llvm::DenseSet<Value> &active,
@@ -60,8 +60,8 @@ static void enterRepeat(RepeatOpInterface repeat, llvm::DenseSet<Value> &active,
   copyActivity(end->getOperands(), repeat->getResults(), active);
 }
 
-static void propagate(Block &block, llvm::DenseSet<Value> &active,
-                      llvm::StringMap<Activity> &kinds, SymbolTable &symbols) {
+static void propagate(Block &block, llvm::DenseSet<Value> &active, llvm::StringMap<Activity> &kinds,
+                      SymbolTable &symbols) {
   for (Operation &op : block) {
     if (auto load = dyn_cast<nn::LoadOp>(op)) {
       if (symbols.lookup<nn::ParameterOp>(load.getParameter()))

@@ -153,9 +153,8 @@ private:
     if (llvm::count(op->getOperands(), old) != 1)
       return {};
     for (Operation *user : old.getUsers())
-      if (user != op &&
-          (llvm::is_contained(group.ops, user) ||
-           !flat.findAncestorOpInBlock(*user)->isBeforeInBlock(group.ops.front())))
+      if (user != op && (llvm::is_contained(group.ops, user) ||
+                         !flat.findAncestorOpInBlock(*user)->isBeforeInBlock(group.ops.front())))
         return {};
     auto read = dyn_cast<StateOpInterface>(source);
     if (!read)

@@ -27,9 +27,9 @@ llvm::LogicalResult checkNotes(mlir::ModuleOp module, const dist::Mesh &mesh);
 
 /// Calls `each` for every operator of `block` and of the blocks that repeat in it,
 /// until one fails.
-llvm::LogicalResult forEachOperation(mlir::Block &block,
-                                     llvm::function_ref<llvm::LogicalResult(mlir::Operation *)>
-                                         each);
+llvm::LogicalResult
+forEachOperation(mlir::Block &block,
+                 llvm::function_ref<llvm::LogicalResult(mlir::Operation *)> each);
 
 /// Where a value lies, by what its definition wrote down (notes are checked).
 dist::ShardingAttr placementOf(mlir::Value value);

@@ -265,8 +265,8 @@ static LogicalResult checkYielded(Operation *end, RepeatOpInterface repeat) {
        taken = repeat->getAttrOfType<ArrayAttr>("dist.in");
   for (unsigned i = 0; i < repeat.getNumCarried(); ++i)
     if (yielded[i] != returned[i] || taken[i] != returned[i])
-      return repeat->emitOpError() << "takes, yields and returns carried value " << i
-                                   << " in different places";
+      return repeat->emitOpError()
+             << "takes, yields and returns carried value " << i << " in different places";
   return success();
 }
 
