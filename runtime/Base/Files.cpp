@@ -209,6 +209,9 @@ std::string throughLinks(const std::string &path) {
   constexpr int mostLinks = 40; // as many as the kernel follows
   std::filesystem::path at(path);
   std::error_code failed;
+  // Links of /dev and /proc to what is open have targets that are no paths.
+  if (std::filesystem::exists(at, failed) && !std::filesystem::is_regular_file(at, failed))
+    return path;
   for (int link = 0; link < mostLinks && std::filesystem::is_symlink(at, failed); ++link) {
     const std::filesystem::path target = std::filesystem::read_symlink(at, failed);
     if (failed)

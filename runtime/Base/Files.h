@@ -95,7 +95,7 @@ private:
   uint64_t written = 0;
 };
 
-/// The path behind symbolic links, whether or not something is there.
+/// The path of the file behind symbolic links, whether or not it is there yet.
 std::string throughLinks(const std::string &path);
 
 /// Writes `text` to `path` atomically.
