@@ -53,7 +53,8 @@ static rt::StatusOr<const Family *> findFamily(const JsonValue &root, const std:
     return rt::userError("config.wrong_type",
                          fmt::format("the file holds {}, not an object", root.kindName()))
         .at(root.where(file))
-        .withRule("a config is one JSON object");
+        .withRule("a config is one JSON object")
+        .suggest(fmt::format("{{\"model_type\": \"{}\", …}}", families().back()->modelType));
   const JsonValue *type = root.find("model_type");
   if (!type || type->isNull())
     return familyMissing(root, file);

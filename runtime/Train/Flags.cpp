@@ -7,6 +7,7 @@
 
 #include <charconv>
 #include <functional>
+#include <set>
 
 namespace cleave::rt {
 namespace {
@@ -24,6 +25,8 @@ struct Flag {
   std::string help;
   /// Takes the text, or says why it is no such value.
   std::function<Refusal(const std::string &)> set;
+  /// Its values add up.
+  bool mayRepeat = false;
 };
 
 Refusal parseCount(const std::string &text, uint64_t least, uint64_t most, uint64_t &out) {
@@ -91,7 +94,7 @@ std::vector<Flag> flagTable(TrainFlags &flags) {
     return std::nullopt;
   };
   return {
-      {"--data", "FILE[,FILE…]", "token files to train on", files(flags.data)},
+      {"--data", "FILE[,FILE…]", "token files to train on", files(flags.data), true},
       {"--token-bits", "N", "width of raw token files: 8, 16 or 32", tokenBits},
       {"--steps", "N", "steps of the whole run", count(flags.steps, 0)},
       {"--ranks", "N", "ranks, as threads of this process", count(flags.ranks, 1, 1 << 16)},
@@ -108,7 +111,7 @@ std::vector<Flag> flagTable(TrainFlags &flags) {
       {"--allow-schedule-change", "", "resume with another learning-rate schedule",
        toggle(flags.allowScheduleChange)},
       {"--allow-data-change", "", "resume on other data", toggle(flags.allowDataChange)},
-      {"--eval-data", "FILE[,FILE…]", "token files to evaluate on", files(flags.evalData)},
+      {"--eval-data", "FILE[,FILE…]", "token files to evaluate on", files(flags.evalData), true},
       {"--eval-every", "N", "steps between evaluations", count(flags.evalEvery, 1)},
       {"--eval-sequences", "N", "sequences of an evaluation", count(flags.evalSequences, 1)},
       {"--profile", "", "print per-command times at the end", toggle(flags.profile)},
@@ -155,6 +158,7 @@ Status checkTogether(const TrainFlags &flags) {
 StatusOr<TrainFlags> parseTrainFlags(std::span<const std::string> arguments) {
   TrainFlags flags;
   const std::vector<Flag> table = flagTable(flags);
+  std::set<std::string> given;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string &argument = arguments[i];
     if (!argument.starts_with("-"))
@@ -187,11 +191,17 @@ StatusOr<TrainFlags> parseTrainFlags(std::span<const std::string> arguments) {
             .suggest(fmt::format("{} {}", name, flag->value));
       value = arguments[++i];
     }
+    const bool isFirst = given.insert(name).second;
     if (const Refusal refused = flag->set(value))
       return userError("flags.bad_value", fmt::format("\"{}\" is no value for {}", value, name))
           .withGiven(fmt::format("{} {}", name, value))
           .withRule(fmt::format("{} takes {}", name, refused->rule))
           .suggest(fmt::format("{} {}", name, refused->example));
+    if (!isFirst && !flag->value.empty() && !flag->mayRepeat)
+      return userError("flags.unexpected", fmt::format("{} is given twice", name))
+          .withGiven(fmt::format("{} {}", name, value))
+          .withRule("each flag is given once, but for the lists of files")
+          .suggest(fmt::format("leave out one {}", name));
   }
   CLEAVE_RT_RETURN_IF_ERROR(checkTogether(flags));
   return flags;

@@ -26,7 +26,10 @@ constexpr std::array scheduleNames = {
 constexpr IntegerRange positive{.min = 1};
 constexpr IntegerRange notNegative{.min = 0};
 constexpr NumberRange fraction{.min = 0, .max = 1, .maxExcluded = true};
-constexpr NumberRange atLeastZero{.min = 0};
+// Kernels compute in float32: what is beyond it would become infinite there, and
+// what is below its smallest normal number zero.
+constexpr double largest = 3e38, smallest = 1.2e-38;
+constexpr NumberRange atLeastZero{.min = 0, .max = largest};
 
 std::optional<uint64_t> asUnsigned(std::optional<int64_t> value) {
   return value ? std::optional<uint64_t>(static_cast<uint64_t>(*value)) : std::nullopt;
@@ -40,7 +43,9 @@ std::optional<uint64_t> readCount(ObjectReader &in, const std::string &key) {
   if (std::floor(*number) != *number) {
     in.absorb(userError("recipe.wrong_type", fmt::format("\"{}\" is not a whole number", key))
                   .at(in.whereOf(key))
-                  .withGiven(fmt::format("{} = {}", key, *number)));
+                  .withGiven(fmt::format("{} = {}", key, *number))
+                  .withRule(fmt::format("\"{}\" is a whole number; 15e12 is one", key))
+                  .suggest(fmt::format("\"{}\": {}", key, std::floor(*number))));
     return std::nullopt;
   }
   const JsonValue *raw = in.raw(key);
@@ -51,7 +56,8 @@ void readOptimizer(ObjectReader in, OptimizerRecipe &optimizer, ObjectReader &pa
   in.oneOf("type", {"adamw"});
   optimizer.beta1 = in.number("beta1", fraction).value_or(optimizer.beta1);
   optimizer.beta2 = in.number("beta2", fraction).value_or(optimizer.beta2);
-  optimizer.epsilon = in.number("eps", {.min = 0, .minExcluded = true}).value_or(optimizer.epsilon);
+  optimizer.epsilon =
+      in.number("eps", {.min = smallest, .max = largest}).value_or(optimizer.epsilon);
   optimizer.weightDecay = in.number("weight_decay", atLeastZero).value_or(optimizer.weightDecay);
   parent.absorb(in.finish());
 }
@@ -65,6 +71,7 @@ void checkLearningRate(ObjectReader &in, const LearningRateRecipe &rate) {
         userError("recipe.conflict", fmt::format("\"{}\" belongs to the schedule wsd, not to {}",
                                                  in.pathOf("decay"), nameOf(rate.kind)))
             .at(in.whereOf("decay"))
+            .withGiven(fmt::format("decay = {}, schedule = {}", *rate.decay, nameOf(rate.kind)))
             .withRule("\"decay\" is the length of the descent of wsd")
             .suggest("leave out \"decay\", or set the schedule to \"wsd\""));
   const uint64_t needed = rate.warmup + rate.decay.value_or(0);
@@ -215,7 +222,9 @@ Status applySetting(JsonValue &recipe, const std::string &assignment) {
     if (!inner->isObject())
       return userError("recipe.bad_setting",
                        fmt::format("\"{}\" is {}, so it has no keys", outer, inner->kindName()))
-          .withGiven("--set " + assignment);
+          .withGiven("--set " + assignment)
+          .withRule("what stands before a point is an object of the recipe")
+          .suggest("--set learning_rate.peak=3e-4");
     object = inner;
   }
   object->set(key, std::move(value));

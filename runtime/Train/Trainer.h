@@ -77,7 +77,7 @@ struct SharedRun {
 
 /// Runs one rank from its first step to the end of the run (steps, saves,
 /// evaluations, export). Kinds: those of its parts, and
-/// `train.loss_not_finite`, which names the step.
+/// `train.loss_not_finite` and `train.gradient_not_finite`, which name the step.
 Status trainRank(const RunSetup &setup, SharedRun &shared, World &world);
 
 } // namespace cleave::rt

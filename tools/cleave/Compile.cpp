@@ -2,6 +2,7 @@
 
 #include "CompileRequest.h"
 #include "ModelInput.h"
+#include "Output.h"
 
 #include "cleave/Pipelines/Phases.h"
 #include "cleave/Pipelines/Register.h"
@@ -17,6 +18,7 @@
 #include <fmt/ranges.h>
 
 #include <cstdio>
+#include <tuple>
 #include <unistd.h>
 
 namespace cleave::tool {
@@ -43,6 +45,7 @@ private:
   rt::Status image();
   rt::Status cuda();
   rt::Status binary();
+  rt::Status comparePlan();
   rt::Status checkBudget();
 
   std::string textOf(mlir::ModuleOp op) {
@@ -120,7 +123,29 @@ rt::Status Compilation::plan() {
   if (request.recipe.precision == std::nullopt)
     request.recipe.precision = rt::Precision::Fp32;
   CLEAVE_RT_ASSIGN_OR_RETURN(chosen, planPhase(*module, request.plan, request.planFile));
+  if (!request.planFile.empty())
+    CLEAVE_RT_RETURN_IF_ERROR(comparePlan());
   return checkBudget();
+}
+
+/// A plan brings its batch along; what the recipe says of a step must be the same.
+/// Micro-batches change no result and are the plan's, as they would be a pin's.
+rt::Status Compilation::comparePlan() {
+  auto batch = plan::entry<plan::BatchOp>(solutionOf(*chosen));
+  const rt::Recipe &recipe = request.recipe;
+  const std::tuple<const char *, std::optional<uint64_t>, int64_t> sizes[] = {
+      {"global_batch", recipe.globalBatch, batch.getGlobal()},
+      {"sequence_length", recipe.sequenceLength, batch.getSequence()}};
+  for (auto [key, asked, planned] : sizes)
+    if (asked && *asked != static_cast<uint64_t>(planned))
+      return rt::userError("plan.conflict",
+                           fmt::format("\"{}\" is {} in the request and {} in the plan", key,
+                                       *asked, planned))
+          .withGiven(fmt::format("{}={}, --plan {}", key, *asked, request.planFile))
+          .withRule("a plan says its batch; a recipe beside it says the same or leaves it out")
+          .suggest(fmt::format("--set {}={}", key, planned))
+          .suggest("a plan made for this recipe: --emit=plan");
+  return rt::Status::success();
 }
 
 /// The least that a rank needs is the state of its parameters; more than a
@@ -169,7 +194,17 @@ rt::Status Compilation::image() {
   if (auto list = layout.getAs<mlir::ArrayAttr>("batch"))
     for (mlir::StringAttr axis : axes.expand(list))
       settings.dataAxes.push_back(axis.str());
-  CLEAVE_RT_ASSIGN_OR_RETURN(compiled, buildImage(*module, settings));
+  rt::StatusOr<CompiledImage> built = buildImage(*module, settings);
+  // What a user can ask for and no machine can address.
+  if (!built.ok() && built.error().kind == "image.segment")
+    return rt::userError("plan.batch_too_large", "a micro-batch needs more memory than there is on "
+                                                 "any machine: " +
+                                                     built.error().message)
+        .withGiven(fmt::format("micro_batch={}, sequence_length={}", settings.microBatch,
+                               settings.sequence))
+        .withRule("what a rank holds at a time can be addressed")
+        .suggest("--micro-batch 1");
+  CLEAVE_RT_ASSIGN_OR_RETURN(compiled, std::move(built));
   return rt::Status::success();
 }
 
@@ -185,7 +220,9 @@ rt::Status Compilation::cuda() {
 
 rt::Status Compilation::binary() {
   progress("link");
-  return emitBinary(*compiled, request.profile, {librariesFolder()}, request.output);
+  return writeAside(request.output, [&](const std::string &aside) {
+    return emitBinary(*compiled, request.profile, {librariesFolder()}, aside);
+  });
 }
 
 static rt::Status unknownPhase(const std::string &name, std::vector<std::string> names) {
@@ -207,8 +244,10 @@ rt::Status Compilation::run() {
     return rt::userError("usage.missing", "the training binary needs a name")
         .withRule("-o names the binary, or --emit a phase to print")
         .suggest("-o train");
+  if (!request.output.empty())
+    CLEAVE_RT_RETURN_IF_ERROR(checkOutput(request.output, request.inputs));
   if (!request.dumpFolder.empty())
-    CLEAVE_RT_RETURN_IF_ERROR(rt::createFolders(request.dumpFolder));
+    CLEAVE_RT_RETURN_IF_ERROR(checkOutputFolder(request.dumpFolder));
   int number = 0;
   for (const Phase &phase : phases()) {
     if (phase.onRequest && phase.name != request.emit)

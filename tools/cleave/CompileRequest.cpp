@@ -130,6 +130,17 @@ rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
   CompileRequest request;
   CLEAVE_RT_ASSIGN_OR_RETURN(request.modelPath, line.required("MODEL"));
   request.planFile = line.text("plan");
+  for (const std::string &input :
+       {request.modelPath, request.planFile, line.text("recipe"), line.text("cluster")})
+    if (!input.empty())
+      request.inputs.push_back(input);
+  request.inputs.push_back(request.modelPath + "/config.json");
+  if (!request.planFile.empty() && line.has("pin"))
+    return rt::userError("plan.conflict", "a plan leaves nothing to pin")
+        .withGiven(fmt::format("--pin {} --plan {}", line.text("pin"), request.planFile))
+        .withRule("--pin makes a plan and --plan brings one")
+        .suggest("leave out --plan")
+        .suggest("edit the plan");
   request.emit = line.text("emit");
   request.json = line.json();
   request.output = line.text("output");

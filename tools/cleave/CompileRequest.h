@@ -18,6 +18,8 @@ namespace cleave::tool {
 
 struct CompileRequest {
   std::string modelPath, planFile, emit, output, dumpFolder;
+  /// All files that are read, of which none may be written.
+  std::vector<std::string> inputs;
   /// Absent for a model that is an .mlir file.
   std::optional<frontend::ModelDescription> model;
   rt::Recipe recipe;

@@ -36,8 +36,10 @@ rt::Status runCompile(const Words &words);
 rt::Status runTokens(const Words &words);
 
 /// A command line split into options and positional words. `options` must
-/// declare what the subcommand takes; --help and --json are added. Errors:
-/// usage.option (unknown, or without its value), with the nearest known one.
+/// declare what the subcommand takes; --help and --json are added. Each option is
+/// given once, but for lists, and has a value that is not empty. Errors:
+/// usage.option (unknown, or without its value), with the nearest known one;
+/// usage.extra (twice); usage.bad_value (empty, or a value where none belongs).
 class CommandLine {
 public:
   /// `positional`: names of the words without a dash, in order ("MODEL"). The last
@@ -65,6 +67,7 @@ public:
 
 private:
   bool takesMore() const;
+  rt::Status checkWords(const Words &words) const;
   rt::Status unknownOption(const std::string &message) const;
 
   std::string command;

@@ -11,6 +11,7 @@
 #include <new>
 #include <unistd.h>
 
+#include "runtime/Base/Files.h"
 #include "runtime/Base/Suggest.h"
 
 namespace cleave::tool {
@@ -73,10 +74,13 @@ static rt::Status dispatchGuarded(const Words &words) {
 
 int main(int argc, char **argv) {
   using namespace cleave;
+  rt::keepStandardStreamsOpen();
   const tool::Words words(argv + 1, argv + argc);
   rt::Status status = tool::dispatchGuarded(words);
-  if (status.ok() && std::fflush(stdout) != 0)
-    status = rt::runError("file.write_failed", "standard output can't be written");
+  if (status.ok() && (std::fflush(stdout) != 0 || std::ferror(stdout)))
+    status = rt::Error(rt::runError("file.write_failed", "standard output can't be written"))
+                 .withRule("what is printed has somewhere to go")
+                 .suggest("-o FILE, where the subcommand has it");
   if (status.ok())
     return static_cast<int>(rt::ExitCode::Done);
   const rt::Error &error = status.error();

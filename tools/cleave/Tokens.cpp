@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Driver.h"
+#include "Output.h"
 
 #include "runtime/Base/Json.h"
 #include "runtime/Data/TokenWriter.h"
@@ -74,6 +75,7 @@ rt::Status runTokens(const Words &words) {
   rt::ByteTokenOptions options;
   CLEAVE_RT_ASSIGN_OR_RETURN(options.endOfDocument,
                              readEndOfDocument(line.text("end-of-document")));
+  CLEAVE_RT_RETURN_IF_ERROR(checkOutput(line.text("output"), files, "data.write_failed"));
   CLEAVE_RT_ASSIGN_OR_RETURN(const rt::ByteTokenSummary summary,
                              rt::writeByteTokens(files, line.text("output"), options));
   report(summary, options.endOfDocument, line.text("output"), line.json());

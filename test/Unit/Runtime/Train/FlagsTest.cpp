@@ -47,6 +47,8 @@ TEST(Flags, AreRefusedByKind) {
   EXPECT_EQ(kindOf({"--steps", "5"}), "flags.missing");
   EXPECT_EQ(kindOf({"--data", "x", "--steps", "5", "--save-every", "2"}), "flags.missing");
   EXPECT_EQ(kindOf({"--data", "x", "--steps", "5", "--resume"}), "flags.missing");
+  EXPECT_EQ(kindOf({"--data", "x", "--steps", "5", "--steps", "6"}), "flags.unexpected");
+  EXPECT_EQ(kindOf({"--data", "x", "--steps=5", "--log", "a", "--log=a"}), "flags.unexpected");
   EXPECT_EQ(kindOf({"--info"}), "accepted");
 }
 

@@ -72,6 +72,11 @@ TEST(Recipe, RefusesByNameAndPlace) {
   EXPECT_EQ(kindOf("{\"optimizer\": {\"type\": \"sgd\"}}"), "recipe.unknown_value");
   EXPECT_EQ(kindOf("{\"precision\": \"fp16\"}"), "recipe.unknown_value");
   EXPECT_EQ(kindOf("{\"tokens\": 1.5}"), "recipe.wrong_type");
+  // In the kernels' float32 this is no number, or zero.
+  EXPECT_EQ(kindOf("{\"learning_rate\": {\"peak\": 1e39}}"), "recipe.out_of_range");
+  EXPECT_EQ(kindOf("{\"optimizer\": {\"weight_decay\": 1e300}}"), "recipe.out_of_range");
+  EXPECT_EQ(kindOf("{\"clip_norm\": 1e39}"), "recipe.out_of_range");
+  EXPECT_EQ(kindOf("{\"optimizer\": {\"eps\": 1e-50}}"), "recipe.out_of_range");
   EXPECT_EQ(kindOf("{\"dropout\": -0.1}"), "recipe.out_of_range");
   EXPECT_EQ(kindOf("{\"data\": {\"documents\": \"mask\"}}"), "recipe.unknown_value");
   EXPECT_EQ(kindOf("{\"version\": 2}"), "recipe.version_unsupported");
