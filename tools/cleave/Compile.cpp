@@ -35,6 +35,7 @@ public:
   }
 
   rt::Status run();
+  static std::vector<std::string> phaseNames();
 
 private:
   rt::Status import();
@@ -45,6 +46,7 @@ private:
   rt::Status image();
   rt::Status cuda();
   rt::Status binary();
+  void tellBinary() const;
   rt::Status comparePlan();
   rt::Status checkBudget();
 
@@ -225,6 +227,27 @@ rt::Status Compilation::binary() {
   });
 }
 
+/// What was made and how to run it, for people.
+void Compilation::tellBinary() const {
+  const rt::Program &program = compiled->program;
+  int64_t parameters = 0;
+  for (const rt::StateEntry &entry : program.state)
+    parameters += rt::elementCount(entry.shape);
+  std::vector<std::string> axes;
+  for (const rt::MeshAxis &axis : program.mesh.axes)
+    axes.push_back(fmt::format("{}={}", axis.name, axis.size));
+  const int64_t ranks = program.mesh.world();
+  std::string memory;
+  if (program.prediction.bytesPerRank)
+    memory = fmt::format(", {:.0f} MB a rank", *program.prediction.bytesPerRank / 1e6);
+  fmt::print(stderr, "{}: {} parameters, {} rank{} ({}), {} × {} tokens a step{}\n", request.output,
+             grouped(parameters), ranks, ranks == 1 ? "" : "s", fmt::join(axes, " × "),
+             program.batch.globalBatch, program.batch.sequence, memory);
+  const bool here = request.output.find('/') == std::string::npos;
+  fmt::print(stderr, "run it: {}{} --data TOKENS.bin --steps N\n", here ? "./" : "",
+             request.output);
+}
+
 static rt::Status unknownPhase(const std::string &name, std::vector<std::string> names) {
   rt::Error error = rt::userError("usage.emit", fmt::format("there is no phase \"{}\"", name))
                         .withGiven("--emit=" + name)
@@ -233,10 +256,15 @@ static rt::Status unknownPhase(const std::string &name, std::vector<std::string>
   return error;
 }
 
-rt::Status Compilation::run() {
+std::vector<std::string> Compilation::phaseNames() {
   std::vector<std::string> names;
   for (const Phase &phase : phases())
     names.emplace_back(phase.name);
+  return names;
+}
+
+rt::Status Compilation::run() {
+  const std::vector<std::string> names = phaseNames();
   auto last = std::find(names.begin(), names.end(), request.emit);
   if (!request.emit.empty() && last == names.end())
     return unknownPhase(request.emit, names);
@@ -268,13 +296,15 @@ rt::Status Compilation::run() {
   progress("");
   if (request.json)
     say("binary", "file", request.output);
+  else
+    tellBinary();
   return rt::Status::success();
 }
 
 rt::Status runCompile(const Words &words) {
   CommandLine line("compile", "compile a model into a training binary, or print a phase of it",
                    {"MODEL"});
-  addCompileOptions(line);
+  addCompileOptions(line, fmt::format("{}", fmt::join(Compilation::phaseNames(), ", ")));
   CLEAVE_RT_RETURN_IF_ERROR(line.parse(words));
   if (line.helped())
     return rt::Status::success();

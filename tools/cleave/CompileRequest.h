@@ -31,8 +31,8 @@ struct CompileRequest {
   bool json = false;
 };
 
-/// Declares the options of `compile`.
-void addCompileOptions(CommandLine &line);
+/// Declares the options of `compile`; `phases` lists what `--emit` knows.
+void addCompileOptions(CommandLine &line, const std::string &phases);
 
 /// Reads everything that the parsed options name. Errors as formats.md says:
 /// `recipe.*`, `cluster.*`, `plan.*`, `config.*`.

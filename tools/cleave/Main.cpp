@@ -28,7 +28,7 @@ std::span<const Subcommand> subcommands() {
 
 static void printHelp(std::FILE *out) {
   fmt::print(out, "cleave: compiles a Hugging Face config.json into a distributed training "
-                  "binary\n\nusage: cleave SUBCOMMAND [--help] …\n\n");
+                  "binary\n\nusage: cleave SUBCOMMAND [--help] …\n       cleave --version\n\n");
   for (const Subcommand &command : subcommands())
     fmt::print(out, "  {:<10} {}\n", command.name, command.summary);
   fmt::print(out, "\nWith --json, standard output holds one JSON document and nothing else.\n");
@@ -43,6 +43,10 @@ static rt::Status dispatch(const Words &words) {
   }
   if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     printHelp(stdout);
+    return rt::Status::success();
+  }
+  if (words[0] == "--version") {
+    fmt::print("cleave {}\n", CLEAVE_VERSION);
     return rt::Status::success();
   }
   std::vector<std::string> names;

@@ -14,6 +14,13 @@
 
 namespace cleave::tool {
 
+std::string grouped(int64_t number) {
+  std::string digits = std::to_string(number);
+  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3)
+    digits.insert(static_cast<size_t>(i), ",");
+  return digits;
+}
+
 static std::string lowered(std::string text) {
   for (char &c : text)
     c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -44,6 +51,7 @@ CommandLine::CommandLine(std::string_view command, std::string_view summary,
     names.push_back(optionOf(word));
   }
   options.parse_positional(names);
+  options.custom_help("[options]").set_width(100);
   options.positional_help(fmt::format("{}", fmt::join(this->positional, " ")));
 }
 

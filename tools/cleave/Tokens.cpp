@@ -45,8 +45,8 @@ static rt::Status checkVocabulary(const std::string &name) {
 static void report(const rt::ByteTokenSummary &summary, int64_t endOfDocument,
                    const std::string &output, bool json) {
   if (!json) {
-    fmt::print(stderr, "{}: {} tokens in {} documents, vocabulary {}\n", output, summary.tokens,
-               summary.documents, endOfDocument + 1);
+    fmt::print(stderr, "{}: {} tokens in {} document{}, vocabulary {}\n", output, summary.tokens,
+               summary.documents, summary.documents == 1 ? "" : "s", endOfDocument + 1);
     return;
   }
   rt::JsonWriter out;
@@ -59,10 +59,10 @@ static void report(const rt::ByteTokenSummary &summary, int64_t endOfDocument,
 rt::Status runTokens(const Words &words) {
   CommandLine line("tokens", "write the bytes of text files as a token file to train on",
                    {"FILE…"});
-  line.add()("o,output", "token file to write", cxxopts::value<std::string>())(
-      "vocab", "vocabulary: bytes", cxxopts::value<std::string>()->default_value("bytes"))(
-      "end-of-document", "id that ends every file",
-      cxxopts::value<std::string>()->default_value("256"));
+  line.add()("o,output", "token file to write", cxxopts::value<std::string>(), "OUT.bin")(
+      "vocab", "vocabulary: bytes", cxxopts::value<std::string>()->default_value("bytes"),
+      "V")("end-of-document", "id that ends every file",
+           cxxopts::value<std::string>()->default_value("256"), "N");
   CLEAVE_RT_RETURN_IF_ERROR(line.parse(words));
   if (line.helped())
     return rt::Status::success();
