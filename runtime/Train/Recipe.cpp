@@ -104,6 +104,54 @@ void readLearningRate(ObjectReader in, LearningRateRecipe &rate, ObjectReader &p
   parent.absorb(in.finish());
 }
 
+/// What other trainers call it, and what to write here.
+struct OtherName {
+  std::string_view name, here;
+};
+constexpr std::string_view peakHere = "learning_rate.peak", warmupHere = "learning_rate.warmup";
+constexpr std::string_view batchHere = "global_batch", sequenceHere = "sequence_length";
+constexpr std::string_view stepsHere = "--steps of the training binary";
+constexpr std::array otherNames = {
+    OtherName{"lr", peakHere},
+    OtherName{"max_lr", peakHere},
+    OtherName{"peak", peakHere},
+    OtherName{"min_lr", "learning_rate.final"},
+    OtherName{"lr_schedule", "learning_rate.schedule"},
+    OtherName{"lr_scheduler_type", "learning_rate.schedule"},
+    OtherName{"schedule", "learning_rate.schedule"},
+    OtherName{"warmup", warmupHere},
+    OtherName{"warmup_steps", warmupHere},
+    OtherName{"batch_size", batchHere},
+    OtherName{"global_batch_size", batchHere},
+    OtherName{"micro_batch_size", "micro_batch"},
+    OtherName{"per_device_train_batch_size", "micro_batch"},
+    OtherName{"seq_len", sequenceHere},
+    OtherName{"seq_length", sequenceHere},
+    OtherName{"block_size", sequenceHere},
+    OtherName{"weight_decay", "optimizer.weight_decay"},
+    OtherName{"beta1", "optimizer.beta1"},
+    OtherName{"beta2", "optimizer.beta2"},
+    OtherName{"grad_clip", "clip_norm"},
+    OtherName{"max_grad_norm", "clip_norm"},
+    OtherName{"max_norm", "clip_norm"},
+    OtherName{"dtype", "precision"},
+    OtherName{"steps", stepsHere},
+    OtherName{"max_steps", stepsHere},
+    OtherName{"train_iters", stepsHere},
+    OtherName{"shuffle", "data.order"},
+};
+
+/// Puts our key in place of the nearest by letters, where the given one is known.
+Status withOurName(const Status &status) {
+  if (status.ok() || status.error().kind != "recipe.unknown_key")
+    return status;
+  Error error = status.error();
+  for (const OtherName &other : otherNames)
+    if (error.given == other.name)
+      error.suggestions = {std::string(other.here)};
+  return error;
+}
+
 template <typename T> JsonValue orNull(const std::optional<T> &value) {
   if (!value)
     return JsonValue();
@@ -139,7 +187,13 @@ StatusOr<Recipe> parseRecipe(const JsonValue &json, const std::string &file) {
     recipe.precision = *precision == "fp32" ? Precision::Fp32 : Precision::Bf16;
   if (const auto optimizer = in.object("optimizer"))
     readOptimizer(*optimizer, recipe.optimizer, in);
-  if (const auto rate = in.object("learning_rate"))
+  if (const JsonValue *rate = in.raw("learning_rate"); rate && rate->isNumber())
+    in.absorb(userError("recipe.wrong_type", "\"learning_rate\" is a number, not an object")
+                  .at(in.whereOf("learning_rate"))
+                  .withGiven(fmt::format("learning_rate = {}", shortText(*rate)))
+                  .withRule("\"learning_rate\" has the keys schedule, peak, final, warmup, total")
+                  .suggest(fmt::format("learning_rate.peak={}", shortText(*rate))));
+  else if (const auto rate = in.object("learning_rate"))
     readLearningRate(*rate, recipe.learningRate, in);
   recipe.clipNorm = in.number("clip_norm", atLeastZero).value_or(recipe.clipNorm);
   recipe.dropout = in.number("dropout", fraction);
@@ -156,7 +210,7 @@ StatusOr<Recipe> parseRecipe(const JsonValue &json, const std::string &file) {
     recipe.initStd = init->number("std", {.min = 0, .minExcluded = true});
     in.absorb(init->finish());
   }
-  CLEAVE_RT_RETURN_IF_ERROR(in.finish());
+  CLEAVE_RT_RETURN_IF_ERROR(withOurName(in.finish()));
   return recipe;
 }
 
