@@ -4,6 +4,7 @@
 #include "runtime/Base/Suggest.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <functional>
@@ -95,25 +96,33 @@ std::vector<Flag> flagTable(TrainFlags &flags) {
   };
   return {
       {"--data", "FILE[,FILE…]", "token files to train on", files(flags.data), true},
-      {"--token-bits", "N", "width of raw token files: 8, 16 or 32", tokenBits},
-      {"--steps", "N", "steps of the whole run", count(flags.steps, 0)},
-      {"--ranks", "N", "ranks, as threads of this process", count(flags.ranks, 1, 1 << 16)},
-      {"--threads", "N", "threads of each rank", count(flags.threads, 1, 1 << 12)},
-      {"--device", "NAME", "cpu", text(flags.device)},
-      {"--init", "FILE|DIR", "initial weights in safetensors", text(flags.init)},
+      {"--token-bits", "N", "width of raw token files: 8, 16 (default) or 32", tokenBits},
+      {"--steps", "N", "steps of the whole run, those before a resume included",
+       count(flags.steps, 0)},
+      {"--ranks", "N", "must be as compiled; ranks are threads of this process",
+       count(flags.ranks, 1, 1 << 16)},
+      {"--threads", "N", "threads of each rank (default: cores / ranks)",
+       count(flags.threads, 1, 1 << 12)},
+      {"--device", "NAME", "cpu (default)", text(flags.device)},
+      {"--init", "FILE|DIR", "initial weights in safetensors (default: random, from the seed)",
+       text(flags.init)},
       {"--export", "DIR", "write config.json and model.safetensors at the end",
        text(flags.exportFolder)},
-      {"--export-dtype", "fp32|bf16", "type of exported weights", exportType},
-      {"--log", "FILE", "write JSON lines", text(flags.log)},
-      {"--checkpoint", "DIR", "where checkpoints go", text(flags.checkpoint)},
-      {"--save-every", "N", "steps between checkpoints", count(flags.saveEvery, 1)},
+      {"--export-dtype", "fp32|bf16", "type of exported weights (default: fp32)", exportType},
+      {"--log", "FILE", "JSON lines: loss, norm, rate, speed of every step; evaluations",
+       text(flags.log)},
+      {"--checkpoint", "DIR", "save the state there at the end, or when interrupted",
+       text(flags.checkpoint)},
+      {"--save-every", "N", "save every N steps too", count(flags.saveEvery, 1)},
       {"--resume", "", "go on from the newest complete checkpoint", toggle(flags.resume)},
       {"--allow-schedule-change", "", "resume with another learning-rate schedule",
        toggle(flags.allowScheduleChange)},
       {"--allow-data-change", "", "resume on other data", toggle(flags.allowDataChange)},
-      {"--eval-data", "FILE[,FILE…]", "token files to evaluate on", files(flags.evalData), true},
-      {"--eval-every", "N", "steps between evaluations", count(flags.evalEvery, 1)},
-      {"--eval-sequences", "N", "sequences of an evaluation", count(flags.evalSequences, 1)},
+      {"--eval-data", "FILE[,FILE…]", "token files to evaluate on at the end",
+       files(flags.evalData), true},
+      {"--eval-every", "N", "evaluate every N steps too", count(flags.evalEvery, 1)},
+      {"--eval-sequences", "N", "sequences of an evaluation (default: all)",
+       count(flags.evalSequences, 1)},
       {"--profile", "", "print per-command times at the end", toggle(flags.profile)},
       {"--info", "", "describe the program and stop", toggle(flags.info)},
       {"--json", "", "report an error as one line of JSON", toggle(flags.json)},
@@ -140,6 +149,20 @@ Status needs(bool given, const char *flag, bool other, const char *otherFlag) {
       .suggest(fmt::format("add {}", otherFlag));
 }
 
+/// What a run cannot be without; zero steps need no data.
+Status checkRequired(const TrainFlags &flags) {
+  std::vector<std::string> missing;
+  if (flags.data.empty() && flags.steps.value_or(1) > 0)
+    missing.push_back("--data FILE");
+  if (!flags.steps)
+    missing.push_back("--steps N");
+  if (missing.empty())
+    return {};
+  return userError("flags.missing", fmt::format("training needs {}", fmt::join(missing, " and ")))
+      .withRule("a run is given --data FILE and --steps N; --help lists all flags")
+      .suggest(fmt::format("add {}", fmt::join(missing, " ")));
+}
+
 Status checkTogether(const TrainFlags &flags) {
   if (flags.help || flags.info)
     return {};
@@ -149,8 +172,7 @@ Status checkTogether(const TrainFlags &flags) {
       needs(flags.resume, "--resume", !flags.checkpoint.empty(), "--checkpoint DIR"));
   CLEAVE_RT_RETURN_IF_ERROR(needs(flags.evalEvery.has_value(), "--eval-every",
                                   !flags.evalData.empty(), "--eval-data FILE"));
-  CLEAVE_RT_RETURN_IF_ERROR(needs(true, "training", flags.steps.has_value(), "--steps N"));
-  return needs(*flags.steps > 0, "training", !flags.data.empty(), "--data FILE");
+  return checkRequired(flags);
 }
 
 } // namespace

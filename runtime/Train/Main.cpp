@@ -253,6 +253,12 @@ Status Run::createSchedule() {
   const uint64_t length = std::max<uint64_t>(steps(), 1);
   CLEAVE_RT_ASSIGN_OR_RETURN(schedule, Schedule::create(recipe.learningRate, length));
   CLEAVE_RT_ASSIGN_OR_RETURN(state.recipe, recipeForCheckpoint(recipe, length));
+  if (const LearningRateRecipe &rate = schedule->recipe();
+      firstStep > 0 && rate.kind != ScheduleKind::Constant && rate.total.value_or(length) < length)
+    note(fmt::format("the learning rate descends until step {}, as planned before, and stays at {} "
+                     "from there; to stretch the descent, compile with --set "
+                     "learning_rate.total={} and add --allow-schedule-change",
+                     *rate.total, rate.final, length));
   return {};
 }
 

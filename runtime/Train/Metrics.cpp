@@ -171,6 +171,12 @@ void ProgressLine::update(const StepMetrics &metrics) {
   put("\r" + line);
 }
 
+void ProgressLine::evaluated(const EvalMetrics &metrics) {
+  finish();
+  put(fmt::format("step {}/{}  evaluation loss {:.4f} over {} tokens\n", metrics.step, totalSteps,
+                  metrics.loss, metrics.tokens));
+}
+
 void ProgressLine::finish() {
   if (lineOpen)
     put("\n");

@@ -184,6 +184,7 @@ Status RankTrainer::evaluate(uint64_t step) {
   if (!isFirst())
     return {};
   shared.result.evaluation = EvalMetrics{step, sum / static_cast<double>(tokens), tokens};
+  shared.progress->evaluated(*shared.result.evaluation);
   return shared.log.write(*shared.result.evaluation);
 }
 
@@ -215,6 +216,7 @@ Status RankTrainer::finish(uint64_t step) {
   CLEAVE_RT_RETURN_IF_ERROR(everyone->barrier());
   if (isFirst()) {
     shared.result.stepsDone = step;
+    shared.result.savedStep = savedStep;
     shared.result.memory = executor->memoryUse();
     if (setup.flags.profile)
       shared.result.profile = summarise(executor->commands(), executor->profile());

@@ -55,6 +55,8 @@ struct RunSetup {
 /// What the run came to, as rank 0 saw it.
 struct RunResult {
   uint64_t stepsDone = 0;
+  /// Step of the newest checkpoint.
+  std::optional<uint64_t> savedStep;
   std::optional<EvalMetrics> evaluation;
   /// Of one rank.
   MemoryUse memory;

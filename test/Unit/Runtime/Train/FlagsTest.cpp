@@ -52,6 +52,16 @@ TEST(Flags, AreRefusedByKind) {
   EXPECT_EQ(kindOf({"--info"}), "accepted");
 }
 
+TEST(Flags, AllThatIsMissingIsNamedAtOnce) {
+  const auto suggested = [](std::vector<std::string> arguments) {
+    return parseTrainFlags(arguments).error().suggestions;
+  };
+  EXPECT_EQ(suggested({}), std::vector<std::string>{"add --data FILE --steps N"});
+  EXPECT_EQ(suggested({"--data", "x"}), std::vector<std::string>{"add --steps N"});
+  EXPECT_EQ(suggested({"--steps", "5"}), std::vector<std::string>{"add --data FILE"});
+  EXPECT_EQ(kindOf({"--steps", "0"}), "accepted");
+}
+
 std::string worldKind(const std::map<std::string, std::string> &variables,
                       std::optional<int64_t> ranks = {}) {
   TrainFlags flags;

@@ -143,6 +143,27 @@ TEST(TrainMain, AKillDuringASaveLosesNothingPublished) {
   }
 }
 
+TEST(TrainMain, ALongerRunSaysThatTheRateDoesNotStretch) {
+  TrainRun run;
+  Program program = tiny::program(1, 4, 1);
+  Recipe recipe = parseRecipe(program.recipe, "r").value();
+  const auto noted = [&](ScheduleKind kind, const std::string &folder) {
+    recipe.learningRate.kind = kind;
+    program.recipe = recipeToJson(recipe);
+    const std::string save = run.file(folder);
+    EXPECT_EQ(run(program, {"--steps", "3", "--checkpoint", save}), 0);
+    testing::internal::CaptureStderr();
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(run(program, {"--steps", "5", "--checkpoint", save, "--resume"}), 0);
+    EXPECT_NE(testing::internal::GetCapturedStdout().find("saved: " + save + "/step-5\n"),
+              std::string::npos);
+    return testing::internal::GetCapturedStderr().find("--set learning_rate.total=5") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(noted(ScheduleKind::Cosine, "descends"));
+  EXPECT_FALSE(noted(ScheduleKind::Constant, "stays"));
+}
+
 TEST(TrainMain, SignalsStopAfterTheStepAndSave) {
   TrainRun run;
   const Program program = tiny::program(2, 2, 1);
