@@ -114,7 +114,52 @@ def StateInterface : OpInterface<"StateOpInterface"> {
     InterfaceMethod<"What is done to the tensor.", "::cleave::StateAccess", "getStateAccess">,
     InterfaceMethod<"The symbol that owns the tensor.", "::llvm::StringRef", "getStateSymbol">,
     InterfaceMethod<"Which of the symbol's tensors.", "::llvm::StringRef", "getStateSlot">,
+    InterfaceMethod<[{
+        The name of the one tensor that is meant in iteration `iteration` of the
+        repeat around this operator, where a symbol stands for one in each layer.
+      }],
+      "std::string", "getStateName", (ins "int64_t":$iteration), "", [{
+        return $_op.getStateSymbol().str();
+      }]>,
   ];
+}
+
+def RepeatInterface : OpInterface<"RepeatOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    An operator whose one block runs a number of times. Operands are the values
+    *carried* from one iteration to the next, as they are before the first, then
+    the *scanned* ones, of which each iteration sees a slice. The block takes the
+    carried values and the slices, and ends in the carried values for the next
+    iteration and in slices of the *stacked* values. Results are the carried values
+    after the last iteration, then the stacked ones. Whatever else the block reads
+    from outside is the same in every iteration.
+
+    Slices are pieces along one or more dimensions: the pieces of the last one
+    follow each other, then the next piece of the one before comes. Where a dimension
+    is cut over ranks, every rank takes pieces of its own block: seen whole, the
+    dimension consists of *blocks*, and piece i is the i-th part of each.
+  }];
+  let methods = [
+    InterfaceMethod<"Number of iterations.", "int64_t", "getIterations">,
+    InterfaceMethod<"Whether the slices are taken and put from the last to the first.",
+      "bool", "isReversed">,
+    InterfaceMethod<"Number of carried values.", "unsigned", "getNumCarried">,
+    InterfaceMethod<"Along which dimensions of a scanned or stacked value it is sliced.",
+      "::llvm::SmallVector<::cleave::Slicing>", "getSlicing", (ins "::mlir::Type":$whole)>,
+    InterfaceMethod<[{
+        Says that the operator sees one rank's blocks alone: divides the blocks of
+        each sliced dimension, in order, by the number in `ways`.
+      }],
+      "void", "divideBlocks", (ins "::llvm::ArrayRef<int64_t>":$ways)>,
+  ];
+  let extraSharedClassDeclaration = [{
+    /// The slice that iteration `iteration` (the first is 0) takes or puts.
+    int64_t getSliceIndex(int64_t iteration) {
+      return $_op.isReversed() ? $_op.getIterations() - 1 - iteration : iteration;
+    }
+    ::mlir::Block &getRepeatedBlock() { return $_op->getRegion(0).front(); }
+  }];
 }
 
 def FusionInterface : OpInterface<"FusionOpInterface"> {

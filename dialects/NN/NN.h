@@ -64,6 +64,10 @@ llvm::LogicalResult verifyDims(mlir::Operation *op, mlir::ValueRange values,
 /// results (a dynamic size agrees only with a dynamic one).
 llvm::LogicalResult verifySizesByName(mlir::Operation *op);
 
+/// The name of the tensor that the parameter (or scalar) `symbol` stands for in
+/// iteration `iteration` of the repeat around `op`.
+std::string tensorName(mlir::Operation *op, mlir::FlatSymbolRefAttr symbol, int64_t iteration);
+
 } // namespace cleave::nn
 
 #define GET_OP_CLASSES

@@ -11,9 +11,35 @@ LogicalResult ParameterOp::verify() {
     return emitOpError("needs a tensor type with named dimensions");
   if (!getTensorType().hasStaticShape())
     return emitOpError("needs a static shape");
+  bool named = getSymName().contains('{') && getSymName().split('{').second.contains('}');
+  if (auto layers = getLayers();
+      layers ? layers->size() != 3 || (*layers)[0] < 0 || (*layers)[1] < 1 || (*layers)[2] < 1
+             : named)
+    return emitOpError("needs layers = [first, count, step], of which only first may be 0");
+  else if (layers && !named)
+    return emitOpError("stands for the tensors of several layers: its name needs their numbers in "
+                       "braces");
   if (HostTensor::count(getFileShape()) != getTensorType().getNumElements())
     return emitOpError("has another number of elements than its shape in files");
   return success();
+}
+
+std::string ParameterOp::getTensorName(int64_t index) {
+  StringRef name = getSymName();
+  auto layers = getLayers();
+  if (!layers)
+    return name.str();
+  StringRef before = name.take_until([](char c) { return c == '{'; }),
+            after = name.drop_front(before.size()).split('}').second;
+  return (before + Twine((*layers)[0] + index * (*layers)[2]) + after).str();
+}
+
+std::string cleave::nn::tensorName(Operation *op, FlatSymbolRefAttr symbol, int64_t iteration) {
+  auto parameter = SymbolTable::lookupNearestSymbolFrom<ParameterOp>(op, symbol);
+  auto repeat = op->getParentOfType<RepeatOp>();
+  if (!parameter || !repeat)
+    return symbol.getValue().str();
+  return parameter.getTensorName(cast<RepeatOpInterface>(*repeat).getSliceIndex(iteration));
 }
 
 /// The symbol must be a parameter of the value's dimensions (their sizes are those
@@ -26,6 +52,10 @@ static LogicalResult verifyState(Operation *op, SymbolTableCollection &symbols,
   auto parameter = dyn_cast_or_null<ParameterOp>(target);
   if (!parameter)
     return op->emitOpError() << "names no parameter: " << name;
+  auto repeat = op->getParentOfType<RepeatOp>();
+  if (parameter.getLayers() && (!repeat || repeat.getIterations() != parameter.getCount()))
+    return op->emitOpError() << "addresses the tensors of " << parameter.getCount()
+                             << " layers, and stands in no repeat of as many iterations";
   if (dimNames(parameter.getTensorType()) != dimNames(type))
     return op->emitOpError() << "has the type " << type << " where its parameter is a "
                              << parameter.getTensorType();

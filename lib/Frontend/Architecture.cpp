@@ -5,6 +5,8 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace cleave::frontend {
@@ -32,6 +34,43 @@ void Architecture::call(size_t kind) { calls.push_back({kind, "", -1}); }
 
 void Architecture::callBlock(size_t kind, std::string prefix, int64_t layer) {
   calls.push_back({kind, std::move(prefix), layer});
+}
+
+/// `prefix` with `number` for its braces.
+static std::string numbered(const std::string &prefix, const std::string &number) {
+  const size_t at = prefix.find("{}");
+  return at == std::string::npos ? prefix : std::string(prefix).replace(at, 2, number);
+}
+
+std::string LayerCall::nameOf(const Parameter &local) const {
+  return numbered(prefix, std::to_string(layer)) + local.name;
+}
+
+std::string LayerRun::symbolOf(const Parameter &local) const {
+  if (first.layer < 0)
+    return first.nameOf(local);
+  std::string numbers = fmt::format("{{{}..{}", first.layer, first.layer + (count - 1) * step);
+  if (step != 1)
+    numbers += fmt::format(":{}", step);
+  return numbered(first.prefix, numbers + "}") + local.name;
+}
+
+std::vector<LayerRun> Architecture::runs() const {
+  std::vector<LayerRun> runs;
+  for (const LayerCall &call : calls) {
+    if (!runs.empty() && call.layer >= 0) {
+      LayerRun &last = runs.back();
+      const int64_t step = last.count == 1 ? call.layer - last.first.layer : last.step;
+      if (last.first.kind == call.kind && last.first.prefix == call.prefix && step > 0 &&
+          last.first.layer >= 0 && call.layer == last.first.layer + last.count * step) {
+        last.step = step;
+        ++last.count;
+        continue;
+      }
+    }
+    runs.push_back({call});
+  }
+  return runs;
 }
 
 Parameter parameter(std::string name, std::vector<std::vector<NamedDim>> groups, Init init) {
@@ -65,7 +104,7 @@ rt::StatusOr<std::vector<Parameter>> collectParameters(const Architecture &archi
   int64_t total = 0;
   for (const LayerCall &call : architecture.calls)
     for (const Parameter &local : architecture.kinds[call.kind].parameters) {
-      auto [it, fresh] = seen.try_emplace(call.prefix + local.name, all.size());
+      auto [it, fresh] = seen.try_emplace(call.nameOf(local), all.size());
       if (!fresh) {
         Parameter &first = all[it->second];
         assert(first.dims == local.dims && "one tensor used with two shapes");

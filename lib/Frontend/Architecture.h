@@ -36,10 +36,25 @@ struct LayerKind {
 struct LayerCall {
   /// Index into Architecture::kinds.
   size_t kind = 0;
-  /// Put before the kind's parameter names: "model.layers.3.".
+  /// Put before the kind's parameter names: "model.layers.{}.", with the layer's
+  /// number for the braces.
   std::string prefix;
   /// Number of the block; -1 for embed and head.
   int64_t layer = -1;
+
+  /// The full name of a parameter of the kind.
+  std::string nameOf(const Parameter &local) const;
+};
+
+/// Calls that follow each other and differ in the layer's number alone.
+struct LayerRun {
+  LayerCall first;
+  int64_t count = 1;
+  int64_t step = 1;
+
+  /// The symbol of a parameter of the kind, "model.layers.{0..31}.norm.weight"
+  /// where it stands for several tensors.
+  std::string symbolOf(const Parameter &local) const;
 };
 
 struct Architecture {
@@ -50,8 +65,12 @@ struct Architecture {
   size_t addKind(LayerKind kind);
   /// Calls `kind` once, without a prefix (embed, head).
   void call(size_t kind);
-  /// Calls `kind` as block number `layer`, its parameters under `prefix`.
+  /// Calls `kind` as block number `layer`, its parameters under `prefix`, in
+  /// which `{}` stands for the number.
   void callBlock(size_t kind, std::string prefix, int64_t layer);
+
+  /// All calls in order, as few runs as there can be.
+  std::vector<LayerRun> runs() const;
 };
 
 /// How a parameter starts.

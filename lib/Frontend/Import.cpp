@@ -1,14 +1,15 @@
 //===- Import.cpp - From a model's description to a module in nn -------------===//
 //
 // One private function per kind of layer, in order of first call, and @forward,
-// which loads each layer's parameters and calls its kind. Depth therefore adds
-// calls, not bodies.
+// which loads each layer's parameters and calls its kind: once for all layers that
+// follow each other and have one kind. Depth therefore adds nothing.
 //
 //===----------------------------------------------------------------------===//
 
 #include "lib/Frontend/LayerGraph.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 
@@ -33,7 +34,8 @@ public:
         scalar(nn::namedTensor(f32, {}, ArrayRef<StringRef>())),
         stream(nn::namedTensor(f32,
                                {ShapedType::kDynamic, ShapedType::kDynamic, model.sizes.hiddenSize},
-                               ArrayRef<StringRef>{"batch", "sequence", "model"})) {}
+                               ArrayRef<StringRef>{"batch", "sequence", "model"})),
+        runs(architecture.runs()) {}
 
   OwningOpRef<ModuleOp> run();
 
@@ -45,13 +47,18 @@ private:
   void buildForward();
   func::FuncOp beginFunction(Location loc, StringRef name, ArrayRef<Argument> arguments,
                              ArrayRef<Type> results);
-  SmallVector<Value> loadParameters(const LayerCall &call, Location loc);
+  SmallVector<Value> loadParameters(const LayerRun &run, Location loc);
+  SmallVector<Value> callKind(const LayerRun &run, Location loc, ValueRange carried,
+                              func::FuncOp forward);
+  SmallVector<Value> callRepeatedly(const LayerRun &run, Location loc, ValueRange carried,
+                                    func::FuncOp forward);
 
   const ModelDescription &model;
   const Architecture &architecture;
   OpBuilder builder;
   Type f32;
   RankedTensorType ids, scalar, stream;
+  std::vector<LayerRun> runs;
   SmallVector<func::FuncOp> functions;
 };
 
@@ -86,14 +93,26 @@ SmallVector<Argument> Importer::argumentsOf(const LayerKind &kind) {
 }
 
 void Importer::declareParameters() {
-  for (const Parameter &parameter : model.parameters) {
-    auto loc = NameLoc::get(builder.getStringAttr(parameter.name));
-    SmallVector<StringRef> aliases(parameter.aliases.begin(), parameter.aliases.end());
-    nn::ParameterOp::create(builder, loc, parameter.name, typeOf(parameter), parameter.fileShape,
-                            llvm::APFloat(parameter.initMean), llvm::APFloat(parameter.initStd),
-                            parameter.decays(),
-                            aliases.empty() ? ArrayAttr() : builder.getStrArrayAttr(aliases));
-  }
+  llvm::StringMap<const Parameter *> collected; // with the aliases of all uses
+  for (const Parameter &parameter : model.parameters)
+    collected[parameter.name] = &parameter;
+  llvm::StringSet<> declared;
+  for (const LayerRun &run : runs)
+    for (const Parameter &local : architecture.kinds[run.first.kind].parameters) {
+      std::string symbol = run.symbolOf(local);
+      if (!declared.insert(symbol).second)
+        continue;
+      auto loc = NameLoc::get(builder.getStringAttr(symbol));
+      const Parameter &parameter = *collected.lookup(run.first.nameOf(local));
+      SmallVector<StringRef> aliases(parameter.aliases.begin(), parameter.aliases.end());
+      nn::ParameterOp::create(
+          builder, loc, symbol, typeOf(parameter), parameter.fileShape,
+          llvm::APFloat(parameter.initMean), llvm::APFloat(parameter.initStd), parameter.decays(),
+          aliases.empty() ? ArrayAttr() : builder.getStrArrayAttr(aliases),
+          run.first.layer < 0
+              ? DenseI64ArrayAttr()
+              : builder.getDenseI64ArrayAttr({run.first.layer, run.count, run.step}));
+    }
 }
 
 func::FuncOp Importer::beginFunction(Location loc, StringRef name, ArrayRef<Argument> arguments,
@@ -129,12 +148,40 @@ func::FuncOp Importer::buildKind(const LayerKind &kind) {
   return function;
 }
 
-SmallVector<Value> Importer::loadParameters(const LayerCall &call, Location loc) {
+SmallVector<Value> Importer::loadParameters(const LayerRun &run, Location loc) {
   SmallVector<Value> values;
-  for (const Parameter &parameter : architecture.kinds[call.kind].parameters)
-    values.push_back(nn::LoadOp::create(builder, loc, typeOf(parameter),
-                                        call.prefix + parameter.name, nn::Slot::Value));
+  for (const Parameter &parameter : architecture.kinds[run.first.kind].parameters)
+    values.push_back(nn::LoadOp::create(builder, loc, typeOf(parameter), run.symbolOf(parameter),
+                                        nn::Slot::Value));
   return values;
+}
+
+/// One call of a run's kind; returns its results.
+SmallVector<Value> Importer::callKind(const LayerRun &run, Location loc, ValueRange carried,
+                                      func::FuncOp forward) {
+  const LayerKind &kind = architecture.kinds[run.first.kind];
+  SmallVector<Value> operands(carried);
+  if (kind.usesPositions)
+    operands.push_back(forward.getArgument(2));
+  llvm::append_range(operands, loadParameters(run, loc));
+  if (kind.role == LayerRole::Head)
+    operands.append({forward.getArgument(1), forward.getArgument(3)});
+  auto call = func::CallOp::create(builder, loc, functions[run.first.kind], operands);
+  return SmallVector<Value>(call.getResults());
+}
+
+/// The same for every layer of a run of blocks.
+SmallVector<Value> Importer::callRepeatedly(const LayerRun &run, Location loc, ValueRange carried,
+                                            func::FuncOp forward) {
+  auto repeat = nn::RepeatOp::create(
+      builder, loc, TypeRange(carried), TypeRange(), builder.getI64IntegerAttr(run.count),
+      ArrayAttr(), DenseI64ArrayAttr(), DenseI64ArrayAttr(), UnitAttr(),
+      builder.getDenseI64ArrayAttr({run.first.layer, run.step}), carried, ValueRange());
+  OpBuilder::InsertionGuard guard(builder);
+  SmallVector<Location> locations(carried.size(), loc);
+  Block *body = builder.createBlock(&repeat.getBody(), {}, TypeRange(carried), locations);
+  nn::YieldOp::create(builder, loc, callKind(run, loc, body->getArguments(), forward));
+  return SmallVector<Value>(repeat.getResults());
 }
 
 void Importer::buildForward() {
@@ -147,23 +194,13 @@ void Importer::buildForward() {
   forward->setAttr("nn.entry", builder.getStringAttr("forward"));
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&forward.front());
-  Value tokens = forward.getArgument(0), targets = forward.getArgument(1),
-        positions = forward.getArgument(2), scale = forward.getArgument(3);
-  SmallVector<Value> carried = {tokens};
-  for (const LayerCall &call : architecture.calls) {
-    const LayerKind &kind = architecture.kinds[call.kind];
-    std::string place = call.layer < 0 ? kind.name : "layers." + std::to_string(call.layer);
-    auto at = NameLoc::get(builder.getStringAttr(place));
-    SmallVector<Value> operands = carried;
-    if (kind.usesPositions)
-      operands.push_back(positions);
-    llvm::append_range(operands, loadParameters(call, at));
-    if (kind.role == LayerRole::Head)
-      operands.append({targets, scale});
-    auto result = func::CallOp::create(builder, at, functions[call.kind], operands);
-    if (call.layer >= 0)
-      result->setAttr("nn.layer", builder.getI64IntegerAttr(call.layer));
-    carried.assign(result.result_begin(), result.result_end());
+  SmallVector<Value> carried = {forward.getArgument(0)};
+  for (const LayerRun &run : runs) {
+    bool block = run.first.layer >= 0;
+    auto at = NameLoc::get(
+        builder.getStringAttr(block ? "layers" : architecture.kinds[run.first.kind].name));
+    carried =
+        block ? callRepeatedly(run, at, carried, forward) : callKind(run, at, carried, forward);
   }
   func::ReturnOp::create(builder, loc, carried);
 }

@@ -34,6 +34,7 @@ private:
   LogicalResult exchange(CollectiveOpInterface op, Frame &frame);
   LogicalResult access(StateOpInterface op, Frame &frame);
   LogicalResult enter(CallOpInterface op, Frame &frame);
+  LogicalResult repeat(RepeatOpInterface op, Frame &frame);
   LogicalResult constant(Operation *op, Attribute value, Frame &frame);
   LogicalResult bind(Operation *op, std::vector<ValuePtr> results, Frame &frame);
 
@@ -42,6 +43,8 @@ private:
   StateStore &state;
   const InterpreterOptions &options;
   SmallVector<Operation *> stack;
+  /// Of the repeat that is being run.
+  int64_t iteration = 0;
 };
 } // namespace
 
@@ -165,7 +168,8 @@ LogicalResult Run::exchange(CollectiveOpInterface op, Frame &frame) {
 }
 
 LogicalResult Run::access(StateOpInterface op, Frame &frame) {
-  StringRef symbol = op.getStateSymbol(), slot = op.getStateSlot();
+  std::string symbol = op.getStateName(iteration);
+  StringRef slot = op.getStateSlot();
   switch (op.getStateAccess()) {
   case StateAccess::Read: {
     const RankTensors *tensors = state.find(symbol, slot);
@@ -202,6 +206,82 @@ LogicalResult Run::enter(CallOpInterface op, Frame &frame) {
   return bind(op, std::move(*results), frame);
 }
 
+/// Visits the elements of slice `index` of a tensor of shape `whole`: positions in
+/// the slice and in the whole.
+static void forSlice(ArrayRef<int64_t> whole, ArrayRef<Slicing> slicing, int64_t index,
+                     function_ref<void(int64_t, int64_t)> visit) {
+  // Along each dimension, where each index of the slice lies in the whole.
+  SmallVector<SmallVector<int64_t>> places;
+  for (int64_t size : whole) {
+    places.emplace_back();
+    for (int64_t i = 0; i < size; ++i)
+      places.back().push_back(i);
+  }
+  for (const Slicing &s : llvm::reverse(slicing)) {
+    int64_t piece = index % s.pieces, part = whole[s.dim] / (s.pieces * s.blocks);
+    index /= s.pieces;
+    llvm::erase_if(places[s.dim], [&](int64_t i) { return i / part % s.pieces != piece; });
+  }
+  int64_t at = 0;
+  std::function<void(size_t, int64_t)> visitFrom = [&](size_t dim, int64_t base) {
+    if (dim == whole.size())
+      return visit(at++, base);
+    for (int64_t i : places[dim])
+      visitFrom(dim + 1, base * whole[dim] + i);
+  };
+  visitFrom(0, 0);
+}
+
+LogicalResult Run::repeat(RepeatOpInterface op, Frame &frame) {
+  Block &block = op.getRepeatedBlock();
+  Operation *end = block.getTerminator();
+  unsigned carried = op.getNumCarried();
+  std::vector<ValuePtr> values = operandsOf(op, frame);
+  SmallVector<SmallVector<HostTensor>> stacked; // by rank
+  for (unsigned rank = 0; rank < options.ranks; ++rank) {
+    FailureOr<SmallVector<HostTensor>> results = poisonedResults(op);
+    if (failed(results))
+      return failure();
+    stacked.push_back(std::move(*results));
+  }
+  auto slices = [&](ArrayRef<int64_t> whole, Type type,
+                    function_ref<void(int64_t, int64_t)> visit) {
+    forSlice(whole, op.getSlicing(type), op.getSliceIndex(iteration), visit);
+  };
+  int64_t outside = iteration;
+  for (iteration = 0; iteration < op.getIterations(); ++iteration) {
+    for (auto [i, argument] : llvm::enumerate(block.getArguments())) {
+      if (i < carried) {
+        frame[argument] = values[i];
+        continue;
+      }
+      FailureOr<ArrayRef<int64_t>> shape = staticShape(op, argument.getType());
+      if (failed(shape))
+        return failure();
+      auto slice = std::make_shared<RankTensors>(options.ranks, HostTensor(*shape));
+      for (auto [to, from] : llvm::zip(*slice, *values[i]))
+        slices(from.shape, op->getOperand(i).getType(),
+               [&](int64_t in, int64_t at) { to.data[in] = from.data[at]; });
+      frame[argument] = slice;
+    }
+    for (Operation &inner : block.without_terminator())
+      if (failed(step(&inner, frame)))
+        return failure();
+    std::vector<ValuePtr> yielded = operandsOf(end, frame);
+    for (unsigned i = carried; i < yielded.size(); ++i)
+      for (unsigned rank = 0; rank < options.ranks; ++rank) {
+        HostTensor &to = stacked[rank][i];
+        slices(to.shape, op->getResult(i).getType(),
+               [&](int64_t in, int64_t at) { to.data[at] = (*yielded[i])[rank].data[in]; });
+      }
+    std::copy_n(yielded.begin(), carried, values.begin());
+  }
+  iteration = outside;
+  std::vector<ValuePtr> results = byResult(stacked, op->getNumResults());
+  std::copy_n(values.begin(), carried, results.begin());
+  return bind(op, std::move(results), frame);
+}
+
 LogicalResult Run::constant(Operation *op, Attribute value, Frame &frame) {
   FailureOr<HostTensor> tensor = failure();
   if (auto dense = dyn_cast<DenseElementsAttr>(value))
@@ -224,13 +304,15 @@ LogicalResult Run::step(Operation *op, Frame &frame) {
     return access(stateful, frame);
   if (auto callOp = dyn_cast<CallOpInterface>(op))
     return enter(callOp, frame);
+  if (auto repeated = dyn_cast<RepeatOpInterface>(op))
+    return repeat(repeated, frame);
   Attribute value;
   if (matchPattern(op, m_Constant(&value)))
     return constant(op, value, frame);
   return op->emitError() << "'" << op->getName()
                          << "' cannot be interpreted: it implements neither "
                             "InterpretableOpInterface nor CollectiveOpInterface nor "
-                            "StateOpInterface";
+                            "StateOpInterface nor RepeatOpInterface";
 }
 
 FailureOr<std::vector<ValuePtr>> Run::call(FunctionOpInterface function,

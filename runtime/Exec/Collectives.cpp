@@ -74,13 +74,14 @@ struct StagingOf {
 } // namespace
 
 StatusOr<std::unique_ptr<CollectiveRunner>>
-CollectiveRunner::create(const Program &program, int64_t rank, const RankMemory &memory,
-                         ThreadPool &pool, std::vector<Communicator *> groups) {
+CollectiveRunner::create(const Program &program, const Entries &commands, int64_t rank,
+                         const RankMemory &memory, ThreadPool &pool,
+                         std::vector<Communicator *> groups) {
   std::unique_ptr<CollectiveRunner> runner(
       new CollectiveRunner(program, rank, memory, pool, std::move(groups)));
   Staging most;
-  for (const std::vector<Command> &commands : program.entries)
-    for (const Command &command : commands) {
+  for (const std::vector<Command> &entry : commands)
+    for (const Command &command : entry) {
       CLEAVE_RT_ASSIGN_OR_RETURN(const Staging need,
                                  std::visit(StagingOf{program, command}, command.what));
       most.send = std::max(most.send, need.send);

@@ -20,16 +20,16 @@ class Communicator;
 
 class CollectiveRunner {
 public:
-  /// `groups`: one communicator for each of the program's groups, null allowed
-  /// where the group has one rank. Communicators reduce f32 and move multiples of
-  /// 4 bytes; `runtime.type_unsupported` names a command that asks for other.
+  /// `commands`: all that may be run, without repeats. `groups`: one communicator
+  /// for each of the program's groups, null allowed where the group has one rank.
+  /// Communicators reduce f32 and move multiples of 4 bytes;
+  /// `runtime.type_unsupported` names a command that asks for other.
   /// `runtime.out_of_memory` for the staging memory.
-  static StatusOr<std::unique_ptr<CollectiveRunner>> create(const Program &program, int64_t rank,
-                                                            const RankMemory &memory,
-                                                            ThreadPool &pool,
-                                                            std::vector<Communicator *> groups);
+  static StatusOr<std::unique_ptr<CollectiveRunner>>
+  create(const Program &program, const Entries &commands, int64_t rank, const RankMemory &memory,
+         ThreadPool &pool, std::vector<Communicator *> groups);
 
-  /// `command` holds a collective or a slice of the program given to `create`.
+  /// `command` holds a collective or a slice, one of those given to `create`.
   Status run(const Command &command);
 
   int64_t stagingBytes() const { return sendStage.size() + receiveStage.size(); }

@@ -2,6 +2,7 @@
 #include "runtime/Exec/Executor.h"
 
 #include "runtime/Device/CPU/Tasks.h"
+#include "runtime/Schema/Unroll.h"
 
 #include <fmt/format.h>
 
@@ -29,8 +30,8 @@ double now() {
 
 Executor::Executor(const Program &program, int64_t rank, ThreadPool &pool, RankMemory memory,
                    ExecutorOptions options)
-    : program(program), ownRank(rank), pool(pool), rankMemory(std::move(memory)), options(options),
-      matmul(pool) {}
+    : program(program), unrolled(unroll(program.entries)), ownRank(rank), pool(pool),
+      rankMemory(std::move(memory)), options(options), matmul(pool) {}
 
 StatusOr<std::unique_ptr<Executor>> Executor::create(const Program &program, int64_t rank,
                                                      KernelTable kernels, ThreadPool &pool,
@@ -44,10 +45,10 @@ StatusOr<std::unique_ptr<Executor>> Executor::create(const Program &program, int
 }
 
 Status Executor::prepare(KernelTable kernels, const std::vector<Communicator *> &groups) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(collectives,
-                             CollectiveRunner::create(program, ownRank, rankMemory, pool, groups));
+  CLEAVE_RT_ASSIGN_OR_RETURN(
+      collectives, CollectiveRunner::create(program, unrolled, ownRank, rankMemory, pool, groups));
   for (size_t e = 0; e < entryCount; ++e) {
-    for (const Command &command : program.entries[e]) {
+    for (const Command &command : unrolled[e]) {
       StatusOr<Action> action = Action();
       if (const auto *kernel = std::get_if<KernelCommand>(&command.what))
         action = prepareKernel(*kernel, kernels);
@@ -126,7 +127,7 @@ Executor::Action Executor::prepareCopy(const CopyCommand &command) {
 }
 
 Status Executor::failed(EntryKind entry, size_t index, const Status &status) const {
-  const Command &command = program.entry(entry)[index];
+  const Command &command = unrolled[static_cast<size_t>(entry)][index];
   Error error = status.error();
   error.notes.push_back(
       {{},

@@ -52,6 +52,9 @@ public:
   const RankMemory &memory() const { return rankMemory; }
   int64_t rank() const { return ownRank; }
   MemoryUse memoryUse() const;
+  /// What the entries run, repeats written out: the commands that `profile` and
+  /// errors count.
+  const Entries &commands() const { return unrolled; }
   const Profile &profile() const { return times; }
 
 private:
@@ -67,6 +70,7 @@ private:
   Status failed(EntryKind entry, size_t index, const Status &status) const;
 
   const Program &program;
+  const Entries unrolled;
   const int64_t ownRank;
   ThreadPool &pool;
   RankMemory rankMemory;

@@ -6,11 +6,11 @@
 
 namespace cleave::rt {
 
-std::vector<ProfileLine> summarise(const Program &program, const Profile &profile) {
+std::vector<ProfileLine> summarise(const Entries &commands, const Profile &profile) {
   std::map<std::string, ProfileLine> byName;
   for (size_t e = 0; e < entryCount; ++e)
     for (size_t i = 0; i < profile[e].size(); ++i) {
-      const Command &command = program.entries[e][i];
+      const Command &command = commands[e][i];
       const CommandTime &time = profile[e][i];
       const auto *kernel = std::get_if<KernelCommand>(&command.what);
       ProfileLine &line = byName[kernel ? kernel->symbol : nameOf(command)];

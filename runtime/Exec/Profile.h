@@ -15,7 +15,7 @@ struct CommandTime {
   double seconds = 0;
 };
 
-/// One time a command, in the program's order.
+/// One time a command, in the order of Executor::commands.
 using Profile = std::array<std::vector<CommandTime>, entryCount>;
 
 /// What all calls of one kind of command took together.
@@ -29,7 +29,8 @@ struct ProfileLine {
   double flops = 0;
 };
 
-/// Sums by kind (kernels by symbol), the slowest first.
-std::vector<ProfileLine> summarise(const Program &program, const Profile &profile);
+/// Sums by kind (kernels by symbol), the slowest first. `commands` are those whose
+/// times `profile` has.
+std::vector<ProfileLine> summarise(const Entries &commands, const Profile &profile);
 
 } // namespace cleave::rt

@@ -73,6 +73,7 @@ const char *nameOf(const Command &command) {
     const char *operator()(const ReduceScatterCommand &) const { return "reduce_scatter"; }
     const char *operator()(const SliceCommand &) const { return "slice"; }
     const char *operator()(const AllToAllCommand &) const { return "all_to_all"; }
+    const char *operator()(const RepeatCommand &) const { return "repeat"; }
   };
   return std::visit(Name{}, command.what);
 }

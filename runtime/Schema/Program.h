@@ -28,6 +28,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <variant>
@@ -42,11 +43,15 @@ int64_t elementBytes(DataType type);
 /// "f32", "bf16", "i32", "i64".
 const char *nameOf(DataType type);
 
-/// `bytes` bytes at `offset` in a segment. JSON: [segment, offset, bytes].
+/// `bytes` bytes at `offset` in a segment. JSON: [segment, offset, bytes], or
+/// [segment, offset, bytes, stride] where the stride isn't 0.
 struct Region {
   int32_t segment = 0;
   int64_t offset = 0;
   int64_t bytes = 0;
+  /// Bytes by which the region moves with each iteration of the repeat that
+  /// holds the command; may be negative. 0 outside of repeats.
+  int64_t stride = 0;
 };
 
 /// Memory of one rank, allocated once.
@@ -260,13 +265,33 @@ struct AllToAllCommand {
   Region target;
 };
 
+struct Command;
+
+/// Runs `body` from its first command to its last, `count` times: the commands
+/// of layers that differ only in where their values lie. In iteration i (from 0)
+/// every region of the body lies i · `stride` further, and every "*" in its labels
+/// stands for firstLayer + i · layerStep. Repeats don't nest. What an entry runs
+/// is the list without repeats, see runtime/Schema/Unroll.h.
+struct RepeatCommand {
+  static constexpr int64_t maxCount = 65536;
+  /// Of `firstLayer + i · layerStep`, and of layerStep either way.
+  static constexpr int64_t maxLayer = std::numeric_limits<int32_t>::max();
+
+  int64_t count = 1;
+  int64_t firstLayer = 0;
+  int64_t layerStep = 1;
+  std::vector<Command> body;
+};
+
 /// One command with what reports need. Bytes and operations are of one rank.
 struct Command {
   std::variant<KernelCommand, MatmulCommand, ZeroCommand, CopyCommand, AllReduceCommand,
-               AllGatherCommand, ReduceScatterCommand, SliceCommand, AllToAllCommand>
+               AllGatherCommand, ReduceScatterCommand, SliceCommand, AllToAllCommand, RepeatCommand>
       what;
-  /// Path of the operators it came from, with the layer: "layers.3/mlp.gate".
+  /// Path of the operators it came from, with the layer: "layers.3/mlp.gate", in
+  /// a repeat "layers.*/mlp.gate".
   std::string label;
+  /// 0 for a repeat: the commands of its body state theirs, of one iteration.
   double bytes = 0;
   double flops = 0;
 };
@@ -279,6 +304,11 @@ inline constexpr size_t entryCount = 6;
 /// "begin", "count", "prepare", "microbatch", "update", "evaluate".
 const char *nameOf(EntryKind kind);
 
+/// A list of commands for each entry.
+using Entries = std::array<std::vector<Command>, entryCount>;
+/// Commands that an entry may run, iterations of repeats counted.
+inline constexpr int64_t maxCommands = int64_t(1) << 22;
+
 /// What the compiler expected, for reports. Absent = not predicted.
 struct Prediction {
   /// Peak resident memory of one rank.
@@ -288,7 +318,7 @@ struct Prediction {
 
 struct Program {
   /// Raised when an older runtime would misread the image.
-  static constexpr int64_t currentVersion = 1;
+  static constexpr int64_t currentVersion = 2;
 
   std::string modelName;
   /// Instruction set the kernels need: x86-64, x86-64-v2, x86-64-v3, x86-64-v4.
@@ -301,7 +331,7 @@ struct Program {
   std::vector<Constant> constants;
   /// Communicator groups, each a list of axes; a group of one rank is allowed.
   std::vector<AxisList> groups;
-  std::array<std::vector<Command>, entryCount> entries;
+  Entries entries;
   Prediction prediction;
   /// The model's config.json, byte for byte, for export.
   std::string configText;
@@ -318,7 +348,8 @@ struct Program {
   int64_t localSequence() const;
 };
 
-/// The image as JSON text, one command a line, the same bytes for equal programs.
+/// The image as JSON text, one command a line (those of a repeat indented behind
+/// it), the same bytes for equal programs.
 std::string toImageText(const Program &program);
 
 /// Reads and validates an image. Kinds: those of the JSON reader, of
@@ -329,8 +360,9 @@ StatusOr<Program> programFromImage(std::string_view text, const std::string &fil
 /// regions, shapes against regions, overlap rules, batch arithmetic. Errors:
 /// `image.segment`, `image.region`, `image.mesh`, `image.batch`, `image.state`,
 /// `image.exchange`, `image.constant`, `image.group`, `image.command`. The
-/// message names the entry and the command's index and label. The compiler calls
-/// it too, where a failure is a mistake of ours.
+/// message names the entry and the command's index and label, in a repeat the
+/// iteration too: commands of a repeat are checked as each iteration runs them.
+/// The compiler calls it too, where a failure is a mistake of ours.
 Status validate(const Program &program);
 
 } // namespace cleave::rt

@@ -11,6 +11,9 @@ namespace {
 
 constexpr const char *prefix = "image";
 constexpr int64_t maxInt32 = std::numeric_limits<int32_t>::max();
+constexpr const char *regionRule =
+    "a region is [segment, offset, bytes] or [segment, offset, bytes, stride], of which only the "
+    "stride may be negative";
 
 int64_t needInteger(ObjectReader &in, const std::string &key, IntegerRange range = {.min = 0}) {
   in.require(key);
@@ -65,10 +68,12 @@ AxisList axes(ObjectReader &in, const std::string &key, const JsonValue *value) 
 }
 
 std::optional<Region> regionOf(const JsonValue &value) {
-  auto numbers = integers(value, {.min = 0});
-  if (!numbers || numbers->size() != 3 || (*numbers)[0] > maxInt32)
+  auto numbers = integers(value, {});
+  if (!numbers || numbers->size() < 3 || numbers->size() > 4 || (*numbers)[0] < 0 ||
+      (*numbers)[0] > maxInt32 || (*numbers)[1] < 0 || (*numbers)[2] < 0)
     return std::nullopt;
-  return Region{static_cast<int32_t>((*numbers)[0]), (*numbers)[1], (*numbers)[2]};
+  return Region{static_cast<int32_t>((*numbers)[0]), (*numbers)[1], (*numbers)[2],
+                numbers->size() == 4 ? (*numbers)[3] : 0};
 }
 
 std::optional<Region> region(ObjectReader &in, const std::string &key) {
@@ -77,7 +82,7 @@ std::optional<Region> region(ObjectReader &in, const std::string &key) {
     return std::nullopt;
   auto result = regionOf(*value);
   if (!result)
-    in.absorb(malformed(in, key, "a region is [segment, offset, bytes], none negative"));
+    in.absorb(malformed(in, key, regionRule));
   return result;
 }
 
@@ -108,7 +113,8 @@ template <typename Read> void eachObject(ObjectReader &in, const std::string &ke
   if (!list)
     return;
   for (size_t i = 0; i < list->size(); ++i) {
-    ObjectReader element((*list)[i], in.fileName(), prefix, fmt::format("{}[{}]", key, i));
+    ObjectReader element((*list)[i], in.fileName(), prefix,
+                         fmt::format("{}[{}]", in.pathOf(key), i));
     // What `read` itself refuses explains the rest better than unknown keys do.
     const Status refused = read(element);
     in.absorb(refused.ok() ? element.finish() : refused);
@@ -238,7 +244,7 @@ KernelCommand readKernel(ObjectReader &in) {
     for (const JsonValue &arg : *args) {
       auto region = regionOf(arg);
       if (!region)
-        in.absorb(malformed(in, "args", "arguments are regions [segment, offset, bytes]"));
+        in.absorb(malformed(in, "args", regionRule));
       kernel.args.push_back(region.value_or(Region{}));
     }
   kernel.extent = needInteger(in, "extent");
@@ -311,6 +317,17 @@ AllToAllCommand readAllToAll(ObjectReader &in) {
   return command;
 }
 
+void readCommands(ObjectReader &in, const std::string &key, std::vector<Command> &commands);
+
+RepeatCommand readRepeat(ObjectReader &in) {
+  RepeatCommand repeat;
+  repeat.count = needInteger(in, "count", {});
+  repeat.firstLayer = in.integer("first_layer").value_or(repeat.firstLayer);
+  repeat.layerStep = in.integer("layer_step").value_or(repeat.layerStep);
+  readCommands(in, "body", repeat.body);
+  return repeat;
+}
+
 StatusOr<Command> readCommand(ObjectReader &in) {
   Command command;
   const std::string op = needString(in, "op");
@@ -337,13 +354,23 @@ StatusOr<Command> readCommand(ObjectReader &in) {
     command.what = readCutCollective<SliceCommand>(in);
   } else if (op == "all_to_all") {
     command.what = readAllToAll(in);
+  } else if (op == "repeat") {
+    command.what = readRepeat(in);
   } else {
     return userError("image.unknown_value", fmt::format("\"{}\" is no command", op))
         .at(in.whereOf("op"))
         .withRule("\"op\" is kernel, matmul, zero, copy, all_reduce, all_gather, reduce_scatter, "
-                  "slice or all_to_all");
+                  "slice, all_to_all or repeat");
   }
   return command;
+}
+
+void readCommands(ObjectReader &in, const std::string &key, std::vector<Command> &commands) {
+  eachObject(in, key, [&](ObjectReader &from) -> Status {
+    CLEAVE_RT_ASSIGN_OR_RETURN(Command command, readCommand(from));
+    commands.push_back(std::move(command));
+    return {};
+  });
 }
 
 void readGroups(ObjectReader &in, std::vector<AxisList> &groups) {
@@ -395,11 +422,7 @@ StatusOr<Program> programFromImage(std::string_view text, const std::string &fil
   });
   readGroups(in, program.groups);
   for (size_t i = 0; i < entryCount; ++i)
-    eachObject(in, nameOf(static_cast<EntryKind>(i)), [&](ObjectReader &from) -> Status {
-      CLEAVE_RT_ASSIGN_OR_RETURN(Command command, readCommand(from));
-      program.entries[i].push_back(std::move(command));
-      return {};
-    });
+    readCommands(in, nameOf(static_cast<EntryKind>(i)), program.entries[i]);
   readPrediction(in, program.prediction);
   in.require("recipe");
   if (const JsonValue *recipe = in.raw("recipe"))

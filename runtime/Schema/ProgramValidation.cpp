@@ -201,12 +201,14 @@ Status checkRegion(const Program &program, const Region &region, int64_t alignme
   if (region.offset < 0 || region.bytes < 0 || region.offset > segment.bytes ||
       region.bytes > segment.bytes - region.offset)
     return broken("image.region",
-                  fmt::format("{} takes bytes {} to {} of segment \"{}\", which has {}", owner,
-                              region.offset, region.offset + region.bytes, segment.name,
-                              segment.bytes));
+                  fmt::format("{} takes {} bytes at {} of segment \"{}\", which has {}", owner,
+                              region.bytes, region.offset, segment.name, segment.bytes));
   if (region.offset % alignment != 0)
     return broken("image.region", fmt::format("{} starts at byte {}, not a multiple of {}", owner,
                                               region.offset, alignment));
+  if (region.stride != 0)
+    return broken("image.region",
+                  fmt::format("{} moves by {} bytes outside of a repeat", owner, region.stride));
   return {};
 }
 

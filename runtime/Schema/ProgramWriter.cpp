@@ -26,7 +26,10 @@ void axisList(JsonWriter &out, const char *key, const AxisList &axes) {
 }
 
 void region(JsonWriter &out, const Region &value) {
-  out.beginArray().value(value.segment).value(value.offset).value(value.bytes).endArray();
+  out.beginArray().value(value.segment).value(value.offset).value(value.bytes);
+  if (value.stride != 0)
+    out.value(value.stride);
+  out.endArray();
 }
 
 void region(JsonWriter &out, const char *key, const Region &value) {
@@ -37,6 +40,22 @@ void region(JsonWriter &out, const char *key, const Region &value) {
 void region(JsonWriter &out, const char *key, const std::optional<Region> &value) {
   if (value)
     region(out, key, *value);
+}
+
+/// A list with one item a line, the items `indent` spaces further in.
+template <typename T, typename Render>
+std::string itemLines(const std::vector<T> &values, size_t indent, Render render) {
+  if (values.empty())
+    return "[]";
+  std::string json;
+  for (const T &value : values) {
+    json += json.empty() ? "[\n" : ",\n";
+    json.append(indent + 2, ' ');
+    json += render(value);
+  }
+  json += '\n';
+  json.append(indent, ' ');
+  return json + "]";
 }
 
 std::string meshText(const Mesh &mesh) {
@@ -191,6 +210,11 @@ struct CommandWriter {
     out.key("inner").value(exchange.inner).key("split_first").value(exchange.splitFirst);
     ends(exchange);
   }
+  /// Without the body, which takes lines of its own.
+  void operator()(const RepeatCommand &repeat) const {
+    out.key("count").value(repeat.count).key("first_layer").value(repeat.firstLayer);
+    out.key("layer_step").value(repeat.layerStep);
+  }
 
 private:
   template <typename T> void ends(const T &command) const {
@@ -204,7 +228,8 @@ private:
   }
 };
 
-std::string commandText(const Command &command) {
+/// `indent`: of the line on which the command stands.
+std::string commandText(const Command &command, size_t indent) {
   JsonWriter out;
   out.beginObject().key("op").value(nameOf(command));
   if (!command.label.empty())
@@ -215,7 +240,15 @@ std::string commandText(const Command &command) {
   if (command.flops != 0)
     out.key("flops").value(command.flops);
   out.endObject();
-  return out.take();
+  std::string text = out.take();
+  if (const auto *repeat = std::get_if<RepeatCommand>(&command.what)) {
+    text.pop_back();
+    text += ", \"body\": ";
+    text += itemLines(repeat->body, indent,
+                      [&](const Command &inner) { return commandText(inner, indent + 2); });
+    text += '}';
+  }
+  return text;
 }
 
 std::string groupText(const AxisList &axes) {
@@ -247,13 +280,7 @@ public:
   }
   template <typename T, typename Render>
   void items(std::string_view key, const std::vector<T> &values, Render render) {
-    std::string json = "[";
-    for (const T &value : values) {
-      json += json.size() == 1 ? "\n  " : ",\n  ";
-      json += render(value);
-    }
-    json += values.empty() ? "]" : "\n]";
-    member(key, json);
+    member(key, itemLines(values, 0, render));
   }
   std::string take() {
     text += "\n}\n";
@@ -280,7 +307,8 @@ std::string toImageText(const Program &program) {
   out.items("constants", program.constants, constantText);
   out.items("groups", program.groups, groupText);
   for (size_t i = 0; i < entryCount; ++i)
-    out.items(nameOf(static_cast<EntryKind>(i)), program.entries[i], commandText);
+    out.items(nameOf(static_cast<EntryKind>(i)), program.entries[i],
+              [](const Command &command) { return commandText(command, 2); });
   out.member("prediction", predictionText(program.prediction));
   out.member("recipe", toString(program.recipe));
   out.member("plan", toString(program.plan));

@@ -2,6 +2,7 @@
 #include "runtime/Schema/ValidateCommands.h"
 
 #include "runtime/Schema/CheckedSize.h"
+#include "runtime/Schema/Unroll.h"
 
 #include <fmt/format.h>
 
@@ -18,6 +19,11 @@ bool overlap(const Region &a, const Region &b) {
 
 bool same(const Region &a, const Region &b) {
   return a.segment == b.segment && a.offset == b.offset && a.bytes == b.bytes;
+}
+
+Error refused(const std::string &owner, const std::string &what) {
+  return userError("image.command", fmt::format("{} {}", owner, what))
+      .suggest("compile the model again: the image does not fit this runtime");
 }
 
 class CommandChecker {
@@ -107,11 +113,12 @@ public:
     return checkApart(exchange.source, exchange.target);
   }
 
-private:
-  Error wrong(const std::string &what) const {
-    return userError("image.command", fmt::format("{} {}", owner, what))
-        .suggest("compile the model again: the image does not fit this runtime");
+  Status operator()(const RepeatCommand &) const {
+    return wrong("stands in a repeat; repeats don't nest");
   }
+
+private:
+  Error wrong(const std::string &what) const { return refused(owner, what); }
 
   Status checkGroup(int32_t group) const {
     if (group < 0 || static_cast<size_t>(group) >= program.groups.size())
@@ -188,20 +195,83 @@ private:
   std::string owner;
 };
 
+/// "matmul layers.3/mlp.gate".
+std::string titleOf(const Command &command) {
+  return fmt::format("{}{}{}", nameOf(command), command.label.empty() ? "" : " ", command.label);
+}
+
+/// `owner()` is the command's place in words. Those take longer to make than the
+/// checks, and an entry may run millions of commands: only a refused one is named.
+template <typename Owner>
+Status checkCommand(const Program &program, const Command &command, Owner owner) {
+  if (std::visit(CommandChecker(program, {}), command.what).ok())
+    return {};
+  return std::visit(CommandChecker(program, owner()), command.what);
+}
+
+Status checkLayers(const RepeatCommand &repeat, const std::string &owner) {
+  constexpr int64_t most = RepeatCommand::maxLayer;
+  if (repeat.firstLayer < 0 || repeat.firstLayer > most || repeat.layerStep < -most ||
+      repeat.layerStep > most)
+    return refused(owner, fmt::format("counts layers from {} by {}; the first is 0 to {}, the step "
+                                      "at most that either way",
+                                      repeat.firstLayer, repeat.layerStep, most));
+  const int64_t last = repeat.firstLayer + (repeat.count - 1) * repeat.layerStep;
+  if (last < 0 || last > most)
+    return refused(owner, fmt::format("ends at layer {}; layers are 0 to {}", last, most));
+  return {};
+}
+
+/// Every iteration as it runs. `unrolled` counts the commands of the entry.
+Status checkRepeat(const Program &program, const Command &command, const RepeatCommand &repeat,
+                   const std::string &owner, int64_t &unrolled) {
+  if (repeat.count < 1 || repeat.count > RepeatCommand::maxCount)
+    return refused(owner, fmt::format("runs its body {} times; a repeat runs it 1 to {} times",
+                                      repeat.count, RepeatCommand::maxCount));
+  CLEAVE_RT_RETURN_IF_ERROR(checkLayers(repeat, owner));
+  if (command.bytes != 0 || command.flops != 0)
+    return refused(owner, "states bytes or operations of its own beside those of its body");
+  const auto size = static_cast<int64_t>(repeat.body.size());
+  if (size > (maxCommands - unrolled) / repeat.count)
+    return refused(owner, fmt::format("runs {} commands {} times; an entry runs at most {}", size,
+                                      repeat.count, maxCommands));
+  unrolled += size * repeat.count;
+  for (int64_t i = 0; i < repeat.count; ++i)
+    for (size_t c = 0; c < repeat.body.size(); ++c) {
+      const Command moved = inIteration(repeat, repeat.body[c], i);
+      CLEAVE_RT_RETURN_IF_ERROR(checkCommand(program, moved, [&] {
+        return fmt::format("{}, iteration {}, command {} ({})", owner, i, c, titleOf(moved));
+      }));
+    }
+  return {};
+}
+
+Status checkEntry(const Program &program, EntryKind kind) {
+  const std::vector<Command> &commands = program.entry(kind);
+  int64_t unrolled = 0;
+  for (size_t i = 0; i < commands.size(); ++i) {
+    const Command &command = commands[i];
+    const auto owner = [&] {
+      return fmt::format("{} command {} ({})", nameOf(kind), i, titleOf(command));
+    };
+    if (const auto *repeat = std::get_if<RepeatCommand>(&command.what)) {
+      CLEAVE_RT_RETURN_IF_ERROR(checkRepeat(program, command, *repeat, owner(), unrolled));
+      continue;
+    }
+    if (unrolled == maxCommands)
+      return refused(owner(),
+                     fmt::format("is one too many; an entry runs at most {}", maxCommands));
+    ++unrolled;
+    CLEAVE_RT_RETURN_IF_ERROR(checkCommand(program, command, owner));
+  }
+  return {};
+}
+
 } // namespace
 
 Status validateCommands(const Program &program) {
-  for (size_t e = 0; e < entryCount; ++e) {
-    const std::vector<Command> &commands = program.entries[e];
-    for (size_t i = 0; i < commands.size(); ++i) {
-      const Command &command = commands[i];
-      std::string owner =
-          fmt::format("{} command {} ({}{}{})", nameOf(static_cast<EntryKind>(e)), i,
-                      nameOf(command), command.label.empty() ? "" : " ", command.label);
-      CLEAVE_RT_RETURN_IF_ERROR(
-          std::visit(CommandChecker(program, std::move(owner)), command.what));
-    }
-  }
+  for (size_t e = 0; e < entryCount; ++e)
+    CLEAVE_RT_RETURN_IF_ERROR(checkEntry(program, static_cast<EntryKind>(e)));
   return {};
 }
 

@@ -8,8 +8,8 @@
 
 namespace cleave::rt {
 
-/// `region` lies inside its segment and starts at a multiple of `alignment`
-/// bytes; `image.region` otherwise, naming `owner`.
+/// `region` lies inside its segment, starts at a multiple of `alignment` bytes
+/// and doesn't move; `image.region` otherwise, naming `owner`.
 Status checkRegion(const Program &program, const Region &region, int64_t alignment,
                    const std::string &owner);
 

@@ -1,6 +1,8 @@
 // Plain text for people.
 #include "runtime/Train/Report.h"
 
+#include "runtime/Schema/Unroll.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -54,11 +56,14 @@ std::string describeProgram(const Program &program) {
                        ? mebibytes(static_cast<double>(*program.prediction.bytesPerRank))
                        : "unknown"));
   for (size_t i = 0; i < entryCount; ++i) {
+    int64_t commands = 0;
     double flops = 0;
-    for (const Command &command : program.entries[i])
-      flops += command.flops;
+    forEachCommand(program.entries[i], [&](const Command &command, int64_t times) {
+      commands += times;
+      flops += command.flops * static_cast<double>(times);
+    });
     line("entry", fmt::format("{:<12} {} commands, {:.3g} operations",
-                              nameOf(static_cast<EntryKind>(i)), program.entries[i].size(), flops));
+                              nameOf(static_cast<EntryKind>(i)), commands, flops));
   }
   line("recipe", toString(program.recipe));
   return text;

@@ -217,7 +217,7 @@ Status RankTrainer::finish(uint64_t step) {
     shared.result.stepsDone = step;
     shared.result.memory = executor->memoryUse();
     if (setup.flags.profile)
-      shared.result.profile = summarise(program, executor->profile());
+      shared.result.profile = summarise(executor->commands(), executor->profile());
     if (!setup.flags.exportFolder.empty())
       CLEAVE_RT_RETURN_IF_ERROR(
           exportModel(program, shared.memories, setup.flags.exportFolder, setup.flags.exportType));

@@ -2,8 +2,8 @@
 // RUN: cleave compile %S/configs/gpt2-mini.json --emit=nn | cleave-opt | FileCheck %s
 
 // CHECK: module attributes {nn.family = "gpt2", nn.max_positions = 64 : i64, nn.vocab = 257 : i64}
-// CHECK: nn.parameter @transformer.h.0.attn.c_attn.weight : tensor<64x3x4x16xf32, {{.*}}> {decay, file_shape = array<i64: 64, 192>
-// CHECK: nn.parameter @transformer.h.0.attn.c_attn.bias : tensor<3x4x16xf32, {{.*}}> {file_shape = array<i64: 192>
+// CHECK: nn.parameter @"transformer.h.{0..3}.attn.c_attn.weight" : tensor<64x3x4x16xf32, {{.*}}> {decay, file_shape = array<i64: 64, 192>
+// CHECK: nn.parameter @"transformer.h.{0..3}.attn.c_attn.bias" : tensor<3x4x16xf32, {{.*}}> {file_shape = array<i64: 192>
 
 // CHECK-LABEL: func.func private @embed(
 // CHECK: %[[TOKEN:.*]] = nn.embedding {{.*}}nn.path = "embed.tokens"

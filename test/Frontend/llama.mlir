@@ -6,7 +6,7 @@
 // CHECK: module attributes {nn.family = "llama", nn.max_positions = 256 : i64, nn.vocab = 256 : i64}
 // TIED: nn.parameter @model.embed_tokens.weight {{.*}} {aliases = ["lm_head.weight"], decay,
 // UNTIED: nn.parameter @model.embed_tokens.weight : tensor<256x64xf32, {{.*}}> {decay, file_shape = array<i64: 256, 64>
-// CHECK: nn.parameter @model.layers.0.self_attn.q_proj.weight : tensor<2x2x16x64xf32
+// CHECK: nn.parameter @"model.layers.{0..3}.self_attn.q_proj.weight" : tensor<2x2x16x64xf32{{.*}}layers = array<i64: 0, 4, 1>
 // UNTIED: nn.parameter @lm_head.weight
 // TIED-NOT: lm_head
 
@@ -43,8 +43,11 @@
 // CHECK-LABEL: func.func @forward(
 // CHECK-SAME: nn.entry = "forward"
 // CHECK: call @embed
-// CHECK: call @block{{.*}}nn.layer = 0 : i64
-// CHECK: call @block{{.*}}nn.layer = 3 : i64
+// CHECK: nn.repeat 4 carry({{.*}}attributes {layers = array<i64: 0, 1>}
+// CHECK: nn.load @"model.layers.{0..3}.input_layernorm.weight" value
+// CHECK: %[[B:.*]]:2 = func.call @block
+// CHECK-NOT: @block
+// CHECK: nn.yield %[[B]]#0, %[[B]]#1
 // UNTIED: nn.load @lm_head.weight value
 // TIED: nn.load @model.embed_tokens.weight value
 // CHECK: call @head

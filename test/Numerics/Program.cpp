@@ -50,6 +50,9 @@ public:
     request.pins.sequence = layout.sequence;
     request.pins.vocabulary = layout.vocabulary;
     auto plan = need(planPhase(*module, request));
+    addChunk(solutionOf(*plan));
+    need(withDiagnostics(context,
+                         [&] { return checkPlan(solutionOf(*plan), *module, request.ranks); }));
     need(applyPhase(*module, *plan, OptimizerSettings()));
     need(distPhase(*module));
     mesh = dist::Mesh(*module->getOps<dist::MeshOp>().begin());
@@ -68,13 +71,22 @@ public:
     call("prepare", {});
     for (int64_t m = 0; m < layout.microBatches; ++m)
       call("microbatch", {tokens(m, 0), targets(m), positions()});
-    result.loss = joined("step.loss", "value").data[0];
+    result.loss = joined(module->lookupSymbol("step.loss"), "step.loss", "value").data[0];
     for (auto p : module->getOps<nn::ParameterOp>())
-      result.gradients[p.getSymName().str()] = joined(p.getSymName(), "gradient");
+      for (int64_t i = 0; i < p.getCount(); ++i)
+        result.gradients[p.getTensorName(i)] = joined(p, p.getTensorName(i), "gradient");
     return std::move(result);
   }
 
 private:
+  void addChunk(plan::SolutionOp solution) {
+    if (layout.batchPieces * layout.sequencePieces == 1)
+      return;
+    OpBuilder b = OpBuilder::atBlockEnd(&solution.getBody().front());
+    plan::ChunkOp::create(b, solution.getLoc(), "head", b.getStrArrayAttr({"batch", "sequence"}),
+                          ArrayRef<int64_t>{layout.batchPieces, layout.sequencePieces});
+  }
+
   dist::ShardingAttr shardingOf(Operation *symbol, StringRef slot) {
     auto sharding = symbol->getAttrOfType<dist::ShardingAttr>(("dist." + slot).str());
     return sharding ? sharding : dist::ShardingAttr::replicated(&context, 0);
@@ -86,16 +98,18 @@ private:
     std::map<std::string, const rt::TensorEntry *> entries;
     for (const rt::TensorEntry &e : weights.tensors())
       entries[e.name] = &e;
-    for (auto p : module->getOps<nn::ParameterOp>()) {
-      auto it = entries.find(p.getSymName().str());
-      if (it == entries.end())
-        throw std::runtime_error("no weights for " + p.getSymName().str());
-      HostTensor whole(p.getTensorType().getShape());
-      std::vector<float> values(whole.data.size());
-      need(weights.readFloats(*it->second, 0, values));
-      std::copy(values.begin(), values.end(), whole.data.begin());
-      state.set(p.getSymName(), "value", cut(whole, shardingOf(p, "value")));
-    }
+    for (auto p : module->getOps<nn::ParameterOp>())
+      for (int64_t i = 0; i < p.getCount(); ++i) {
+        std::string name = p.getTensorName(i);
+        auto it = entries.find(name);
+        if (it == entries.end())
+          throw std::runtime_error("no weights for " + name);
+        HostTensor whole(p.getTensorType().getShape());
+        std::vector<float> values(whole.data.size());
+        need(weights.readFloats(*it->second, 0, values));
+        std::copy(values.begin(), values.end(), whole.data.begin());
+        state.set(name, "value", cut(whole, shardingOf(p, "value")));
+      }
   }
 
   RankTensors cut(const HostTensor &whole, dist::ShardingAttr sharding) {
@@ -105,14 +119,14 @@ private:
     return blocks;
   }
 
-  HostTensor joined(StringRef symbol, StringRef slot) {
-    Operation *op = module->lookupSymbol(symbol);
+  /// The whole of the tensor `name`, for which `op` stands.
+  HostTensor joined(Operation *op, const std::string &name, StringRef slot) {
     SmallVector<int64_t> shape;
     if (auto p = dyn_cast<nn::ParameterOp>(op))
       shape.assign(p.getTensorType().getShape().begin(), p.getTensorType().getShape().end());
-    const RankTensors *blocks = state.find(symbol, slot);
+    const RankTensors *blocks = state.find(name, slot);
     if (!blocks)
-      throw std::runtime_error("nothing stored for " + symbol.str());
+      throw std::runtime_error("nothing stored for " + name);
     SmallVector<const HostTensor *> pointers;
     for (const HostTensor &t : *blocks)
       pointers.push_back(&t);

@@ -60,13 +60,13 @@ static Report reportOf(const ModelDescription &model) {
   return report;
 }
 
-/// The blocks of a module by kind, from the calls that carry a layer's number.
+/// The blocks of a module by kind, from the calls that are made for each layer.
 static std::vector<frontend::LayerSummary> layersOf(mlir::ModuleOp module) {
   std::vector<frontend::LayerSummary> layers;
   module.walk([&](mlir::func::CallOp call) {
-    auto number = call->getAttrOfType<mlir::IntegerAttr>("nn.layer");
+    auto repeat = call->getParentOfType<nn::RepeatOp>();
     auto kind = module.lookupSymbol<mlir::func::FuncOp>(call.getCallee());
-    if (!number || !kind)
+    if (!repeat || !repeat.getLayers() || !kind)
       return;
     const std::string name = call.getCallee().str();
     auto it = llvm::find_if(layers, [&](const auto &layer) { return layer.kind == name; });
@@ -78,12 +78,15 @@ static std::vector<frontend::LayerSummary> layersOf(mlir::ModuleOp module) {
             type && type.hasStaticShape() && kind.getArgAttr(i, "nn.parameter"))
           it->parametersPerLayer += type.getNumElements();
     }
-    ++it->count;
-    const int64_t layer = number.getInt();
-    if (!it->spans.empty() && it->spans.back().second + 1 == layer)
-      it->spans.back().second = layer;
-    else
-      it->spans.emplace_back(layer, layer);
+    const int64_t first = (*repeat.getLayers())[0], step = (*repeat.getLayers())[1];
+    for (int64_t i = 0; i < static_cast<int64_t>(repeat.getCount()); ++i) {
+      const int64_t layer = first + i * step;
+      ++it->count;
+      if (!it->spans.empty() && it->spans.back().second + 1 == layer)
+        it->spans.back().second = layer;
+      else
+        it->spans.emplace_back(layer, layer);
+    }
   });
   return layers;
 }
@@ -93,8 +96,8 @@ static Report reportOf(mlir::ModuleOp module) {
   if (auto family = module->getAttrOfType<mlir::StringAttr>("nn.family"))
     report.family = family.str();
   for (auto parameter : module.getOps<nn::ParameterOp>()) {
-    report.parameters += parameter.getTensorType().getNumElements();
-    ++report.tensors;
+    report.parameters += parameter.getTensorType().getNumElements() * parameter.getCount();
+    report.tensors += parameter.getCount();
   }
   report.activeParameters = report.parameters;
   report.layers = layersOf(module);

@@ -174,7 +174,7 @@ static rt::StatusOr<FamilyModel> describe(Config &config) {
   architecture.call(architecture.addKind(gpt2.embedKind()));
   const size_t block = architecture.addKind(gpt2.blockKind());
   for (int64_t i = 0; i < gpt2.sizes.layers; ++i)
-    architecture.callBlock(block, fmt::format("transformer.h.{}.", i), i);
+    architecture.callBlock(block, "transformer.h.{}.", i);
   architecture.call(architecture.addKind(gpt2.headKind()));
   return model;
 }

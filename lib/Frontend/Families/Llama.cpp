@@ -201,7 +201,7 @@ static rt::StatusOr<FamilyModel> describe(Config &config) {
   architecture.call(architecture.addKind(llama.embed()));
   const size_t block = architecture.addKind(llama.block());
   for (int64_t i = 0; i < sizes.layers; ++i)
-    architecture.callBlock(block, fmt::format("model.layers.{}.", i), i);
+    architecture.callBlock(block, "model.layers.{}.", i);
   architecture.call(architecture.addKind(llama.head()));
   return model;
 }

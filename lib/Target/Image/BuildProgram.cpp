@@ -1,22 +1,18 @@
 //===- BuildProgram.cpp - Entries as lists of commands ---------------------===//
 //
-// For each entry: flatten, cut into units, decide where every value lives, pack
-// what lives in the arena, write the commands. A value lives
-//   - in an exchange region or a slot, if it is an argument or a load;
-//   - in the slot that it is stored to, if nothing reads the old contents later
-//     (an update writes parameters in place);
-//   - over an input that dies with its producer, where the producer allows it;
-//   - else in the arena, from its producer to its last reader.
+// For each entry: put bodies in place of calls, decide fusion, cut into units,
+// place every value (Placement.h), write the commands. A repeat stays one: its
+// block's commands are written once.
 //
 //===----------------------------------------------------------------------===//
 
 #include "cleave/Support/Diagnostics.h"
 #include "cleave/Target/Image/Image.h"
-#include "lib/Target/Image/Arena.h"
+#include "cleave/Transforms/Fusion/Fusion.h"
 #include "lib/Target/Image/Exchanges.h"
 #include "lib/Target/Image/Flatten.h"
 #include "lib/Target/Image/Matmul.h"
-#include "lib/Target/Image/Units.h"
+#include "lib/Target/Image/Placement.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -25,176 +21,16 @@ namespace cleave::image {
 
 static int64_t bytesOf(Value v) { return cast<RankedTensorType>(v.getType()).getNumElements() * 4; }
 
-/// "layers.3/mlp.gate", or the operator's name where it has no path.
+/// "layers.*/mlp.gate", or the operator's name where it has no path.
 static std::string labelOf(ArrayRef<Operation *> ops) {
   Operation *op = ops.front();
-  std::string label;
-  if (auto layer = op->getAttrOfType<IntegerAttr>("exec.layer"))
-    label = "layers." + std::to_string(layer.getInt()) + "/";
+  auto repeat = op->getParentOfType<RepeatOpInterface>();
+  std::string label = !repeat ? "" : repeat->hasAttr("layers") ? "layers.*/" : "pieces.*/";
   auto path = op->getAttrOfType<StringAttr>("nn.path");
   return label + (path ? path.str() : op->getName().getStringRef().str());
 }
 
 namespace {
-/// One entry's values, placed.
-class EntryPlacer {
-public:
-  EntryPlacer(func::FuncOp entry, std::vector<Unit> &units, StateLayout &layout)
-      : entry(entry), units(units), layout(layout) {
-    for (auto [i, unit] : llvm::enumerate(units))
-      for (Operation *op : unit.ops)
-        position[op] = static_cast<int64_t>(i);
-  }
-
-  void place() {
-    for (auto [i, argument] : llvm::enumerate(entry.getArguments()))
-      fixed[argument] =
-          *layout.exchange(entry.getArgAttrOfType<StringAttr>(i, "nn.name").getValue());
-    for (Unit &unit : units)
-      if (auto state = dyn_cast<StateOpInterface>(unit.ops.front()))
-        if (state.getStateAccess() == StateAccess::Read)
-          fixed[state->getResult(0)] = layout.slot(state.getStateSymbol(), state.getStateSlot());
-    for (Unit &unit : units)
-      for (const InPlace &p : unit.inPlace)
-        if (auto it = fixed.find(p.input); p.must && it != fixed.end())
-          fixed[p.output] = it->second;
-    for (Unit &unit : units)
-      if (auto state = dyn_cast<StateOpInterface>(unit.ops.front()))
-        if (state.getStateAccess() != StateAccess::Read)
-          forwardStore(state);
-    for (Unit &unit : units)
-      reuseInputs(unit);
-    packRest();
-  }
-
-  rt::Region region(Value v) const {
-    if (auto it = fixed.find(v); it != fixed.end())
-      return it->second;
-    auto it = arena.find(root(v));
-    return it->second;
-  }
-  bool isPlacedIn(Value v, rt::Region r) const {
-    rt::Region own = region(v);
-    return own.segment == r.segment && own.offset == r.offset;
-  }
-  int64_t arenaBytes() const { return packing.bytes; }
-  void setSegment(int32_t segment) {
-    for (auto &[v, r] : arena)
-      r.segment = segment;
-  }
-
-private:
-  int64_t lastUse(Value v) const {
-    int64_t last = v.getDefiningOp() ? position.lookup(v.getDefiningOp()) : -1;
-    for (Operation *user : v.getUsers())
-      last = std::max(last, user->hasTrait<OpTrait::IsTerminator>() ? int64_t(units.size())
-                                                                    : position.lookup(user));
-    return last;
-  }
-
-  Value root(Value v) const {
-    for (auto it = over.find(v); it != over.end(); it = over.find(v))
-      v = it->second;
-    return v;
-  }
-
-  /// Lets the producer of a stored value write into the slot, if no reader of
-  /// the old contents comes later.
-  void forwardStore(StateOpInterface store) {
-    Value value = store->getOperand(0);
-    Operation *producer = value.getDefiningOp();
-    if (!producer || fixed.count(value) || isa<StateOpInterface>(producer))
-      return;
-    rt::Region slot = layout.slot(store.getStateSymbol(), store.getStateSlot());
-    int64_t at = position.lookup(producer);
-    if (store.getStateAccess() == StateAccess::Accumulate) {
-      fixed[value] = slot; // a matrix product that adds to the slot itself
-      return;
-    }
-    for (auto &[v, r] : fixed) {
-      if (r.segment != slot.segment || r.offset != slot.offset || v == value)
-        continue;
-      if (lastUse(v) > at)
-        return;
-      if (lastUse(v) == at && !mayOverwrite(units[at], value, v))
-        return;
-    }
-    fixed[value] = slot;
-  }
-
-  static bool mayOverwrite(const Unit &unit, Value output, Value input) {
-    return llvm::any_of(unit.inPlace,
-                        [&](const InPlace &p) { return p.output == output && p.input == input; });
-  }
-
-  /// Puts outputs over inputs that nobody reads again.
-  void reuseInputs(Unit &unit) {
-    int64_t at = position.lookup(unit.ops.front());
-    for (const InPlace &p : unit.inPlace) {
-      if (fixed.count(p.output) || over.count(p.output) || bytesOf(p.output) != bytesOf(p.input))
-        continue;
-      auto it = fixed.find(p.input);
-      if (p.must) {
-        if (it != fixed.end())
-          fixed[p.output] = it->second;
-        else
-          over[p.output] = p.input;
-        continue;
-      }
-      if (it != fixed.end()) {
-        // A slot's contents may be overwritten only by who is its last reader.
-        auto load = dyn_cast_or_null<StateOpInterface>(p.input.getDefiningOp());
-        if (load && load.getStateSlot() == "gradient" && lastUse(p.input) == at)
-          fixed[p.output] = it->second;
-        continue;
-      }
-      if (isa<BlockArgument>(p.input) || groupLastUse(p.input) != at)
-        continue;
-      over[p.output] = p.input;
-    }
-  }
-
-  /// Last use of the buffer that `v` lies in, through all that lie over it.
-  int64_t groupLastUse(Value v) const {
-    Value r = root(v);
-    int64_t last = lastUse(r);
-    for (auto &[output, input] : over)
-      if (root(output) == r)
-        last = std::max(last, lastUse(output));
-    return last;
-  }
-
-  void packRest() {
-    SmallVector<Value> values;
-    SmallVector<Lifetime> lifetimes;
-    llvm::DenseMap<Value, size_t> index;
-    for (auto [i, unit] : llvm::enumerate(units))
-      for (Value v : unit.outputs) {
-        if (fixed.count(v))
-          continue;
-        Value r = root(v);
-        auto [it, fresh] = index.try_emplace(r, values.size());
-        if (fresh) {
-          values.push_back(r);
-          lifetimes.push_back({bytesOf(r), static_cast<int64_t>(i), static_cast<int64_t>(i)});
-        }
-        Lifetime &life = lifetimes[it->second];
-        life.end = std::max(life.end, lastUse(v));
-      }
-    packing = packArena(lifetimes);
-    for (auto [v, offset, life] : llvm::zip(values, packing.offsets, lifetimes))
-      arena[v] = {0, offset, life.bytes};
-  }
-
-  func::FuncOp entry;
-  std::vector<Unit> &units;
-  StateLayout &layout;
-  llvm::DenseMap<Operation *, int64_t> position;
-  llvm::MapVector<Value, rt::Region> fixed, arena;
-  llvm::MapVector<Value, Value> over;
-  Packing packing;
-};
-
 class ProgramBuilder {
 public:
   ProgramBuilder(ModuleOp module, const ImageSettings &settings)
@@ -211,11 +47,14 @@ public:
         {"microbatch", rt::EntryKind::MicroBatch},
         {"update", rt::EntryKind::Update},
         {"evaluate", rt::EntryKind::Evaluate}};
+    commands = &image.program.entry(rt::EntryKind::Begin);
     for (rt::Region r : layout.accumulators())
-      add(rt::EntryKind::Begin, rt::ZeroCommand{r}, "begin");
-    for (auto [name, kind] : entries)
+      add(rt::ZeroCommand{r}, "begin");
+    for (auto [name, kind] : entries) {
+      commands = &image.program.entry(kind);
       if (failed(buildEntry(module.lookupSymbol<func::FuncOp>(name), kind, arena.index())))
         return failure();
+    }
     int64_t total = 0;
     for (const rt::Segment &segment : image.program.segments)
       total += segment.bytes;
@@ -245,13 +84,12 @@ private:
     p.batch.vocabulary = settings.vocabulary;
   }
 
-  template <typename What> rt::Command &add(rt::EntryKind kind, What what, std::string label) {
+  template <typename What> rt::Command &add(What what, std::string label) {
     rt::Command command;
     command.what = std::move(what);
     command.label = std::move(label);
-    auto &list = image.program.entry(kind);
-    list.push_back(std::move(command));
-    return list.back();
+    commands->push_back(std::move(command));
+    return commands->back();
   }
 
   LogicalResult buildEntry(func::FuncOp entry, rt::EntryKind kind, int32_t arena) {
@@ -263,69 +101,153 @@ private:
     cleanup.addPass(createCanonicalizerPass());
     if (failed(cleanup.run(entry)))
       return failure();
-    auto units = makeUnits(entry, *image.kernels, settings.profile);
+    Block &body = entry.getBody().front();
+    decideFusion(body);
+    auto units = makeUnits(body, *image.kernels, settings.profile);
     if (failed(units))
       return failure();
-    EntryPlacer placer(entry, *units, layout);
-    placer.place();
-    placer.setSegment(arena);
+    Placement placement(entry, *units, layout, arena);
     rt::Segment &segment = image.program.segments[arena];
-    segment.bytes = std::max(segment.bytes, placer.arenaBytes());
+    segment.bytes = std::max(segment.bytes, placement.arenaBytes());
     for (Unit &unit : *units)
-      if (failed(emit(unit, kind, placer)))
+      if (failed(emit(unit, placement)))
         return failure();
-    return emitResults(entry, kind, placer);
+    emitResults(entry, kind, placement);
+    return success();
   }
 
-  LogicalResult emit(Unit &unit, rt::EntryKind kind, EntryPlacer &placer) {
+  LogicalResult emit(Unit &unit, Placement &placement) {
     Operation *op = unit.ops.front();
     std::string label = labelOf(unit.ops);
     if (auto state = dyn_cast<StateOpInterface>(op))
-      return emitState(state, kind, placer, label);
+      return emitState(state, placement, label);
     if (auto offset = dyn_cast<dist::OffsetOp>(op)) {
-      add(kind,
-          rt::CopyCommand{layout.rankIndex(offset.getAxes(), offset.getBlock()),
-                          placer.region(op->getResult(0))},
+      add(rt::CopyCommand{layout.rankIndex(offset.getAxes(), offset.getBlock()),
+                          placement.region(op->getResult(0))},
           label);
       return success();
     }
+    if (auto repeat = dyn_cast<RepeatOpInterface>(op))
+      return emitRepeat(repeat, unit, placement);
     if (isa<ContractionOpInterface>(op))
-      return emitMatmul(op, kind, placer, label);
+      return emitMatmul(op, placement, label);
     if (!unit.kernels.empty()) {
       for (KernelCall &call : unit.kernels)
-        emitKernel(call, kind, placer, label);
+        emitKernel(call, placement, label);
       return success();
     }
     if (op->getNumOperands() == 1 && op->getNumResults() == 1)
-      if (auto command = exchangeOf(op, placer.region(op->getOperand(0)),
-                                    placer.region(op->getResult(0)), layout)) {
+      if (auto command = exchangeOf(op, placement.region(op->getOperand(0)),
+                                    placement.region(op->getResult(0)), layout)) {
         command->label = label;
-        image.program.entry(kind).push_back(std::move(*command));
+        commands->push_back(std::move(*command));
         return success();
       }
     return op->emitOpError("cannot be run on the CPU: it is neither a kernel nor a product nor "
                            "an exchange");
   }
 
-  LogicalResult emitState(StateOpInterface state, rt::EntryKind kind, EntryPlacer &placer,
-                          const std::string &label) {
-    if (state.getStateAccess() == StateAccess::Read)
-      return success();
-    rt::Region slot = layout.slot(state.getStateSymbol(), state.getStateSlot());
-    Value value = state->getOperand(0);
-    if (!placer.isPlacedIn(value, slot))
-      add(kind, rt::CopyCommand{placer.region(value), slot}, label);
+  /// Whether slices are runs of memory that follow each other: a slice has one index
+  /// of each dimension before the last of which it has a part.
+  static bool hasContiguousSlices(RepeatOpInterface op, Value whole) {
+    SmallVector<int64_t> extent(cast<RankedTensorType>(whole.getType()).getShape());
+    int64_t before = -1, last = -1;
+    for (const Slicing &s : op.getSlicing(whole.getType())) {
+      if (s.blocks != 1 || s.dim < before)
+        return false;
+      extent[s.dim] /= s.pieces;
+      before = s.dim;
+      if (s.pieces > 1)
+        last = s.dim;
+    }
+    return llvm::all_of(ArrayRef(extent).take_front(std::max<int64_t>(last, 0)),
+                        [](int64_t n) { return n == 1; });
+  }
+
+  static LogicalResult checkContiguous(RepeatOpInterface op) {
+    SmallVector<Value> wholes(op->getOperands().drop_front(op.getNumCarried()));
+    llvm::append_range(wholes, op->getResults().drop_front(op.getNumCarried()));
+    for (Value v : wholes)
+      if (!hasContiguousSlices(op, v))
+        return op->emitOpError() << "has slices of " << v.getType() << " that are not contiguous";
     return success();
   }
 
-  LogicalResult emitMatmul(Operation *op, rt::EntryKind kind, EntryPlacer &placer,
-                           const std::string &label) {
+  LogicalResult emitRepeat(RepeatOpInterface op, Unit &unit, Placement &placement) {
+    Block &block = op.getRepeatedBlock();
+    if (failed(checkContiguous(op)))
+      return failure();
+    for (auto [v, argument] :
+         llvm::zip(op->getOperands().take_front(op.getNumCarried()), block.getArguments()))
+      copy(placement.region(v), placement.region(argument), "carry");
+    rt::RepeatCommand repeat;
+    repeat.count = op.getIterations();
+    if (auto layers = op->getAttrOfType<DenseI64ArrayAttr>("layers")) {
+      repeat.firstLayer = layers[0];
+      repeat.layerStep = layers[1];
+    }
+    std::vector<rt::Command> *outside = std::exchange(commands, &repeat.body);
+    for (Unit &inner : unit.body)
+      if (failed(emit(inner, placement)))
+        return failure();
+    if (failed(emitYield(op, placement)))
+      return failure();
+    commands = outside;
+    add(std::move(repeat), op->hasAttr("layers") ? "layers" : "pieces");
+    return success();
+  }
+
+  /// Slices go to what is stacked, then what is carried to the next iteration.
+  LogicalResult emitYield(RepeatOpInterface op, Placement &placement) {
+    Block &block = op.getRepeatedBlock();
+    ValueRange yielded = block.getTerminator()->getOperands();
+    unsigned carried = op.getNumCarried();
+    for (unsigned i = carried; i < yielded.size(); ++i)
+      copy(placement.region(yielded[i]), placement.slices(op, op->getResult(i)), "stack");
+    // A carried value that goes to another's place leaves before its own is taken.
+    llvm::SmallMapVector<unsigned, rt::Region, 4> waiting;
+    for (unsigned i = 0; i < carried; ++i)
+      if (!placement.isPlacedIn(yielded[i], placement.region(block.getArgument(i))))
+        waiting[i] = placement.region(yielded[i]);
+    while (!waiting.empty()) {
+      auto free = llvm::find_if(waiting, [&](auto &move) {
+        return llvm::none_of(waiting, [&](auto &other) {
+          return other.first != move.first &&
+                 placement.isPlacedIn(block.getArgument(move.first), other.second);
+        });
+      });
+      if (free == waiting.end())
+        return op->emitOpError("exchanges carried values in a circle");
+      copy(free->second, placement.region(block.getArgument(free->first)), "carry");
+      waiting.erase(free);
+    }
+    return success();
+  }
+
+  /// Nothing where the two are one.
+  void copy(rt::Region source, rt::Region target, std::string label) {
+    if (source.segment != target.segment || source.offset != target.offset ||
+        source.stride != target.stride)
+      add(rt::CopyCommand{source, target}, std::move(label));
+  }
+
+  LogicalResult emitState(StateOpInterface state, Placement &placement, const std::string &label) {
+    if (state.getStateAccess() == StateAccess::Read)
+      return success();
+    rt::Region slot = placement.slotOf(state);
+    Value value = state->getOperand(0);
+    if (!placement.isPlacedIn(value, slot))
+      add(rt::CopyCommand{placement.region(value), slot}, label);
+    return success();
+  }
+
+  LogicalResult emitMatmul(Operation *op, Placement &placement, const std::string &label) {
     auto command = matmulOf(op);
     if (failed(command))
       return failure();
-    command->a.region = placer.region(op->getOperand(0));
-    command->b.region = placer.region(op->getOperand(1));
-    command->c.region = placer.region(op->getResult(0));
+    command->a.region = placement.region(op->getOperand(0));
+    command->b.region = placement.region(op->getOperand(1));
+    command->c.region = placement.region(op->getResult(0));
     Value result = op->getResult(0);
     if (result.hasOneUse())
       if (auto state = dyn_cast<StateOpInterface>(*result.getUsers().begin()))
@@ -333,29 +255,28 @@ private:
     double flops = 2.0 * command->m * command->n * command->k;
     for (const rt::MatrixBatch &batch : command->batch)
       flops *= batch.count;
-    rt::Command &made = add(kind, std::move(*command), label);
+    rt::Command &made = add(std::move(*command), label);
     made.flops = flops;
     made.bytes = bytesOf(op->getOperand(0)) + bytesOf(op->getOperand(1)) + bytesOf(result);
     return success();
   }
 
-  void emitKernel(KernelCall &call, rt::EntryKind kind, EntryPlacer &placer,
-                  const std::string &label) {
+  void emitKernel(KernelCall &call, Placement &placement, const std::string &label) {
     rt::KernelCommand command;
     command.symbol = call.symbol;
     command.extent = call.extent;
     command.grain = call.grain;
     for (const auto &arg : call.args)
       command.args.push_back(std::holds_alternative<Value>(arg)
-                                 ? placer.region(std::get<Value>(arg))
+                                 ? placement.region(std::get<Value>(arg))
                                  : layout.extra(std::get<BodyInput>(arg)));
-    rt::Command &made = add(kind, std::move(command), label);
+    rt::Command &made = add(std::move(command), label);
     made.bytes = call.bytes;
     made.flops = call.flops;
   }
 
   /// What an entry returns is copied to where the runtime reads it.
-  LogicalResult emitResults(func::FuncOp entry, rt::EntryKind kind, EntryPlacer &placer) {
+  void emitResults(func::FuncOp entry, rt::EntryKind kind, Placement &placement) {
     static constexpr std::pair<rt::EntryKind, std::array<const char *, 2>> names[] = {
         {rt::EntryKind::Prepare, {"valid", ""}},
         {rt::EntryKind::Update, {"loss", "norm"}},
@@ -364,14 +285,15 @@ private:
     for (const auto &[which, list] : names)
       if (which == kind)
         for (auto [value, name] : llvm::zip(end->getOperands(), list))
-          add(kind, rt::CopyCommand{placer.region(value), *layout.exchange(name)}, name);
-    return success();
+          add(rt::CopyCommand{placement.region(value), *layout.exchange(name)}, name);
   }
 
   ModuleOp module;
   const ImageSettings &settings;
   CompiledImage image;
   StateLayout layout;
+  /// Where the next command goes: an entry, or the block of a repeat.
+  std::vector<rt::Command> *commands = nullptr;
 };
 } // namespace
 

@@ -11,6 +11,7 @@
 #include "cleave/Target/Image/Image.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "runtime/Base/Files.h"
+#include "runtime/Schema/Unroll.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Program.h"
@@ -93,9 +94,10 @@ static OwningOpRef<ModuleOp> mainModule(MLIRContext *context, const rt::Program 
   b.setInsertionPointToStart(module->getBody());
   llvm::SmallSetVector<StringRef, 32> used;
   for (const auto &entry : program.entries)
-    for (const rt::Command &command : entry)
+    rt::forEachCommand(entry, [&](const rt::Command &command, int64_t) {
       if (auto *kernel = std::get_if<rt::KernelCommand>(&command.what))
         used.insert(kernel->symbol);
+    });
   SmallVector<std::string> symbols(used.begin(), used.end());
   std::string image = rt::toImageText(program);
   text(b, loc, "cleave_image", image);

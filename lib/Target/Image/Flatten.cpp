@@ -1,4 +1,4 @@
-//===- Flatten.cpp - An entry as one straight line of operators ------------===//
+//===- Flatten.cpp - An entry without calls --------------------------------===//
 
 #include "lib/Target/Image/Flatten.h"
 #include "dialects/NN/NN.h"
@@ -15,12 +15,8 @@ static LogicalResult inlineCall(func::CallOp call) {
   OpBuilder b(call);
   IRMapping map;
   map.map(callee.getArguments(), call.getOperands());
-  Attribute layer = call->getAttr("nn.layer");
-  for (Operation &op : callee.getBody().front().without_terminator()) {
-    Operation *made = b.clone(op, map);
-    if (layer)
-      made->setAttr("exec.layer", layer);
-  }
+  for (Operation &op : callee.getBody().front().without_terminator())
+    b.clone(op, map);
   Operation *end = callee.getBody().front().getTerminator();
   for (auto [result, value] : llvm::zip(call.getResults(), end->getOperands()))
     result.replaceAllUsesWith(map.lookup(value));
@@ -31,7 +27,8 @@ static LogicalResult inlineCall(func::CallOp call) {
 LogicalResult flattenCalls(func::FuncOp entry) {
   // A callee may call in turn; layers do not recurse.
   for (int depth = 0; depth < 8; ++depth) {
-    SmallVector<func::CallOp> calls(entry.getBody().getOps<func::CallOp>());
+    SmallVector<func::CallOp> calls;
+    entry.walk([&](func::CallOp call) { calls.push_back(call); });
     if (calls.empty())
       return success();
     for (func::CallOp call : calls)
@@ -42,7 +39,9 @@ LogicalResult flattenCalls(func::FuncOp entry) {
 }
 
 void expandAccumulates(func::FuncOp entry) {
-  for (auto op : llvm::to_vector(entry.getBody().getOps<nn::AccumulateOp>())) {
+  SmallVector<nn::AccumulateOp> ops;
+  entry.walk([&](nn::AccumulateOp op) { ops.push_back(op); });
+  for (nn::AccumulateOp op : ops) {
     Value value = op.getValue();
     if (value.hasOneUse() && isa_and_nonnull<ContractionOpInterface>(value.getDefiningOp()))
       continue;

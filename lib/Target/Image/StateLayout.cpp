@@ -65,7 +65,6 @@ void StateLayout::addParameters(ModuleOp module) {
     segments.push_back(SegmentWriter(program, name));
   for (auto p : module.getOps<nn::ParameterOp>()) {
     rt::StateEntry entry;
-    entry.name = p.getSymName().str();
     entry.fileShape.assign(p.getFileShape().begin(), p.getFileShape().end());
     if (auto aliases = p.getAliases())
       for (StringRef alias : aliases->getAsValueRange<StringAttr>())
@@ -78,12 +77,18 @@ void StateLayout::addParameters(ModuleOp module) {
     entry.decay = p.getDecay();
     entry.initial = {p.getInitMean().convertToDouble(), p.getInitStd().convertToDouble()};
     int64_t bytes = dist::localType(type, sharding, mesh).getNumElements() * 4;
-    for (auto [writer, kind] : llvm::zip(segments, kinds)) {
-      rt::Region region = writer.add(bytes);
-      slots[entry.name + "/" + kind.first] = region;
-      entry.slot(kind.second) = region;
+    for (int64_t i = 0; i < p.getCount(); ++i) {
+      entry.name = p.getTensorName(i);
+      for (auto [writer, kind] : llvm::zip(segments, kinds)) {
+        rt::Region region = writer.add(bytes);
+        entry.slot(kind.second) = region;
+        // Layers lie behind each other, so all have the distance of the first two.
+        auto [slot, fresh] = slots.try_emplace((p.getSymName() + "/" + kind.first).str(), region);
+        if (!fresh && i == 1)
+          slot->second.stride = region.offset - slot->second.offset;
+      }
+      program.state.push_back(entry);
     }
-    program.state.push_back(std::move(entry));
   }
   const rt::Segment &gradients = program.segments[segments[1].index()];
   zeroed.push_back({segments[1].index(), 0, gradients.bytes});

@@ -25,7 +25,8 @@ class StateLayout {
 public:
   StateLayout(mlir::ModuleOp module, rt::Program &program);
 
-  /// Where (symbol, slot) lies.
+  /// Where (symbol, slot) lies; of the tensors of several layers the first, with
+  /// the stride to the next.
   rt::Region slot(llvm::StringRef symbol, llvm::StringRef slot) const;
   /// The region of an entry's argument or result by name ("tokens", "rate").
   std::optional<rt::Region> exchange(llvm::StringRef name) const;

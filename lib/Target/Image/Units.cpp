@@ -14,23 +14,22 @@ namespace {
 /// Orders units by what they need of each other.
 class Ordering {
 public:
-  Ordering(func::FuncOp entry, std::vector<Unit> units) : units(std::move(units)) {
+  Ordering(Block &block, std::vector<Unit> units) : units(std::move(units)) {
+    // What stands in a block that repeats is of the unit of that block.
     for (auto [i, unit] : llvm::enumerate(this->units))
       for (Operation *op : unit.ops)
-        unitOf[op] = i;
+        op->walk([&, unit = i](Operation *inner) { unitOf[inner] = unit; });
     int64_t n = 0;
-    for (Operation &op : entry.getBody().front())
-      place[&op] = n++;
+    block.walk<WalkOrder::PreOrder>([&](Operation *op) { place[op] = n++; });
     after.resize(this->units.size());
     waits.resize(this->units.size());
   }
 
   FailureOr<std::vector<Unit>> run() {
-    for (size_t i = 0; i < units.size(); ++i)
-      for (Operation *op : units[i].ops)
-        for (Value v : op->getOperands())
-          if (Operation *producer = v.getDefiningOp())
-            addEdge(unitOf[producer], i);
+    for (auto &[op, i] : unitOf)
+      for (Value v : op->getOperands())
+        if (auto it = unitOf.find(v.getDefiningOp()); it != unitOf.end())
+          addEdge(it->second, i);
     orderState();
     return sorted();
   }
@@ -52,7 +51,8 @@ private:
     llvm::sort(inOrder, [&](Operation *a, Operation *b) { return place[a] < place[b]; });
     for (Operation *op : inOrder) {
       auto state = cast<StateOpInterface>(op);
-      auto &earlier = accesses[{state.getStateSymbol().str(), state.getStateSlot().str()}];
+      auto &earlier =
+          accesses[{state.getStateSymbol().str(), memoryOf(state.getStateSlot()).str()}];
       for (Operation *before : earlier) {
         addEdge(unitOf[before], unitOf[op]);
         if (state.getStateAccess() != StateAccess::Read)
@@ -152,24 +152,35 @@ static Unit kernelUnit(KernelGroup &group, llvm::DenseSet<Operation *> &grouped)
   return unit;
 }
 
-FailureOr<std::vector<Unit>> makeUnits(func::FuncOp entry, ModuleOp kernels,
+StringRef memoryOf(StringRef slot) { return slot == "reduced" ? "gradient" : slot; }
+
+FailureOr<std::vector<Unit>> makeUnits(Block &block, ModuleOp kernels,
                                        const cpu::Profile &profile) {
-  decideFusion(entry);
-  auto groups = outlineKernels(entry, kernels);
+  // First, so that kernels have the names of layers rather than of what is around.
+  llvm::DenseMap<Operation *, std::vector<Unit>> bodies;
+  for (auto repeat : block.getOps<RepeatOpInterface>()) {
+    auto body = makeUnits(repeat.getRepeatedBlock(), kernels, profile);
+    if (failed(body))
+      return failure();
+    bodies[repeat] = std::move(*body);
+  }
+  auto groups = outlineKernels(block, kernels);
   if (failed(groups))
     return failure();
   std::vector<Unit> units;
   llvm::DenseSet<Operation *> grouped;
   for (KernelGroup &group : *groups)
     units.push_back(kernelUnit(group, grouped));
-  for (Operation &op : entry.getBody().front().without_terminator())
+  for (Operation &op : block.without_terminator())
     if (!grouped.contains(&op)) {
       auto unit = singleUnit(&op, kernels, profile);
       if (failed(unit))
         return failure();
+      if (auto it = bodies.find(&op); it != bodies.end())
+        unit->body = std::move(it->second);
       units.push_back(std::move(*unit));
     }
-  return Ordering(entry, std::move(units)).run();
+  return Ordering(block, std::move(units)).run();
 }
 
 } // namespace cleave::image

@@ -1,8 +1,9 @@
 //===- Units.h - What runs as one step of a program ------------------------===//
 //
-// A flat entry is cut into units: a group of operators that runs as kernels, a
-// matrix product, an exchange, or an access to state. Units are put in an order
-// that respects values and the order of accesses to each state tensor.
+// A flat block is cut into units: a group of operators that runs as kernels, a
+// matrix product, an exchange, an access to state, or a block that repeats, which
+// has units of its own. Units are put in an order that respects values and the
+// order of accesses to each state tensor.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -37,11 +38,17 @@ struct Unit {
   llvm::SmallVector<mlir::Value> inputs, outputs;
   std::vector<KernelCall> kernels;
   llvm::SmallVector<InPlace> inPlace;
+  /// Of a block that repeats.
+  std::vector<Unit> body;
 };
 
-/// Cuts `entry` into units in an order in which they can run. Kernels are added
-/// to `kernels`.
-mlir::FailureOr<std::vector<Unit>> makeUnits(mlir::func::FuncOp entry, mlir::ModuleOp kernels,
+/// The slot whose memory `slot` lies in: a reduced gradient takes the place of the
+/// gradient, which nobody reads afterwards.
+llvm::StringRef memoryOf(llvm::StringRef slot);
+
+/// Cuts `block`, whose fusion is decided, into units in an order in which they can
+/// run. Kernels are added to `kernels`.
+mlir::FailureOr<std::vector<Unit>> makeUnits(mlir::Block &block, mlir::ModuleOp kernels,
                                              const cpu::Profile &profile);
 
 } // namespace cleave::image

@@ -1,9 +1,8 @@
 //===- Entries.cpp - The functions that a step runs ------------------------===//
 
 #include "lib/Transforms/ApplyPlan/Entries.h"
-#include "dialects/NN/NN.h"
+#include "lib/Transforms/ApplyPlan/Passage.h"
 #include "mlir/IR/Builders.h"
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 namespace cleave {
@@ -19,7 +18,7 @@ public:
 
   void build() {
     b.setInsertionPointToStart(module.getBody());
-    for (StringRef name : {"step.valid", "step.scale", "step.loss"})
+    for (StringRef name : {"step.valid", "step.scale", "step.loss", "step.squares"})
       nn::ScalarOp::create(b, loc, name);
     count();
     prepare();
@@ -73,92 +72,66 @@ private:
                  {"tokens", "targets", "positions"}, results);
   }
 
-  struct Call {
-    func::CallOp original, made;
-    SplitKind *kind;
-  };
-
-  /// Clones `@forward` with its calls going to forward halves; returns the loss.
-  Value forwardCalls(Block *body, Value scale, SmallVectorImpl<Call> &tape) {
-    Block &from = forward.getBody().front();
-    map = IRMapping();
-    map.map(from.getArguments().take_front(3), body->getArguments());
-    map.map(from.getArgument(3), scale);
-    for (Operation &op : from.without_terminator()) {
-      auto call = dyn_cast<func::CallOp>(op);
-      if (!call || !kinds.contains(call.getCallee())) {
-        b.clone(op, map);
-        continue;
-      }
-      SplitKind &kind = kinds[call.getCallee()];
-      SmallVector<Value> operands =
-          llvm::map_to_vector(call.getOperands(), [&](Value v) { return map.lookup(v); });
-      auto made = func::CallOp::create(b, call.getLoc(), kind.forward, operands);
-      if (Attribute layer = call->getAttr("nn.layer"))
-        made->setAttr("nn.layer", layer);
-      map.map(call.getResults(), made.getResults().take_front(call.getNumResults()));
-      tape.push_back({call, made, &kind});
-    }
-    return map.lookup(from.getTerminator()->getOperand(0));
+  /// The forward pass on an entry's inputs, which adds to the loss.
+  void pass(Passage &passage, Block *body) {
+    SmallVector<Value> arguments(body->getArguments());
+    arguments.push_back(loadScalar("step.scale"));
+    passage.forward(forward.getBody().front(), arguments, "step.loss");
   }
 
   void microbatch() {
-    Block *body = tokenEntry("microbatch", {});
-    SmallVector<Call> tape;
-    Value loss = forwardCalls(body, loadScalar("step.scale"), tape);
-    accumulate(loss, "step.loss");
-    llvm::DenseMap<Value, Value> gradients;
-    gradients[loss] = constant(loss.getType(), 1.0);
-    for (Call &call : llvm::reverse(tape))
-      backwardCall(call, gradients);
+    Passage passage(b, kinds, /*record=*/true);
+    pass(passage, tokenEntry("microbatch", {}));
+    passage.backward();
     end();
   }
 
-  void backwardCall(Call &call, llvm::DenseMap<Value, Value> &gradients) {
-    SplitKind &kind = *call.kind;
-    SmallVector<Value> inputs;
-    for (BackwardInput input : kind.inputs)
-      inputs.push_back(input.source == BackwardInput::Argument ? call.made.getOperand(input.index)
-                       : input.source == BackwardInput::Result
-                           ? call.made.getResult(input.index)
-                           : call.made.getResult(kind.results + input.index));
-    for (int64_t r : kind.activeResults) {
-      Value result = call.made.getResult(r), gradient = gradients.lookup(result);
-      inputs.push_back(gradient ? gradient : constant(result.getType(), 0.0));
-    }
-    auto made = func::CallOp::create(b, call.original.getLoc(), kind.backward, inputs);
-    if (Attribute layer = call.original->getAttr("nn.layer"))
-      made->setAttr("nn.layer", layer);
-    for (auto [a, gradient] : llvm::zip(kind.activeArguments, made.getResults())) {
-      Value operand = call.made.getOperand(a);
-      if (auto source = operand.getDefiningOp<nn::LoadOp>()) {
-        accumulate(gradient, source.getParameter(), nn::Slot::Gradient);
-        continue;
+  void evaluate() {
+    Passage passage(b, kinds, /*record=*/false);
+    pass(passage, tokenEntry("evaluate", {scalar}));
+    end({loadScalar("step.loss")});
+  }
+
+  /// Calls `each` for every parameter; once for those of all layers, in a repeat.
+  void forParameters(function_ref<void(nn::ParameterOp)> each) {
+    llvm::MapVector<Attribute, SmallVector<nn::ParameterOp>> byLayers;
+    for (auto p : module.getOps<nn::ParameterOp>())
+      byLayers[p.getLayersAttr()].push_back(p);
+    for (auto &[layers, parameters] : byLayers) {
+      OpBuilder::InsertionGuard guard(b);
+      if (layers) {
+        auto range = cast<DenseI64ArrayAttr>(layers);
+        auto repeat = nn::RepeatOp::create(
+            b, loc, TypeRange(), TypeRange(), b.getI64IntegerAttr(range[1]), ArrayAttr(),
+            DenseI64ArrayAttr(), DenseI64ArrayAttr(), UnitAttr(),
+            b.getDenseI64ArrayAttr({range[0], range[2]}), ValueRange(), ValueRange());
+        b.createBlock(&repeat.getBody());
+        nn::YieldOp::create(b, loc, ValueRange());
+        b.setInsertionPointToStart(&repeat.getBody().front());
       }
-      Value &sum = gradients[operand];
-      sum = sum ? Value(nn::AddOp::create(b, loc, sum.getType(), sum, gradient)) : gradient;
+      for (nn::ParameterOp p : parameters)
+        each(p);
     }
   }
 
   void update() {
     Block *body = entry("update", {scalar, scalar, scalar}, {"rate", "correction1", "correction2"},
                         {scalar, scalar});
-    SmallVector<nn::ParameterOp> parameters(module.getOps<nn::ParameterOp>());
-    SmallVector<Value> gradients, squares;
-    for (nn::ParameterOp p : parameters) {
-      gradients.push_back(load(p.getSymName(), nn::Slot::Gradient, p.getTensorType()));
-      squares.push_back(nn::SumSquaresOp::create(b, loc, scalar, gradients.back()));
-    }
-    Value total = nn::AddNOp::create(b, loc, scalar, squares);
+    // Here the ranks add up their gradients, once: both passes read the sums.
+    forParameters([&](nn::ParameterOp p) {
+      Value gradient = load(p.getSymName(), nn::Slot::Gradient, p.getTensorType());
+      accumulate(nn::SumSquaresOp::create(b, loc, scalar, gradient), "step.squares");
+      nn::StoreOp::create(b, loc, gradient, p.getSymName(), nn::Slot::Reduced);
+    });
     auto clip = optimizer.clipNorm ? b.getF64FloatAttr(*optimizer.clipNorm) : FloatAttr();
-    auto norm = nn::ClipScaleOp::create(b, loc, scalar, scalar, total, clip);
-    for (auto [p, gradient] : llvm::zip(parameters, gradients))
-      step(p, gradient, norm.getScale(), body->getArguments());
+    auto norm = nn::ClipScaleOp::create(b, loc, scalar, scalar, loadScalar("step.squares"), clip);
+    forParameters([&](nn::ParameterOp p) { step(p, norm.getScale(), body->getArguments()); });
     end({loadScalar("step.loss"), norm.getNorm()});
   }
 
-  void step(nn::ParameterOp p, Value gradient, Value scale, ValueRange rates) {
+  void step(nn::ParameterOp p, Value scale, ValueRange rates) {
     Type type = p.getTensorType();
+    Value gradient = load(p.getSymName(), nn::Slot::Reduced, type);
     SmallVector<Value> old;
     const nn::Slot slots[] = {nn::Slot::Value, nn::Slot::Moment1, nn::Slot::Moment2};
     for (nn::Slot slot : slots)
@@ -172,13 +145,6 @@ private:
       nn::StoreOp::create(b, loc, value, p.getSymName(), slot);
   }
 
-  void evaluate() {
-    Block *body = tokenEntry("evaluate", {scalar});
-    SmallVector<Call> tape;
-    accumulate(forwardCalls(body, loadScalar("step.scale"), tape), "step.loss");
-    end({loadScalar("step.loss")});
-  }
-
   ModuleOp module;
   llvm::StringMap<SplitKind> &kinds;
   const OptimizerSettings &optimizer;
@@ -186,7 +152,6 @@ private:
   func::FuncOp forward;
   Location loc;
   RankedTensorType scalar;
-  IRMapping map;
 };
 } // namespace
 

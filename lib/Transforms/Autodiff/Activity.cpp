@@ -6,9 +6,9 @@
 using namespace mlir;
 namespace cleave {
 
-/// Marks what depends on active values within `body`; calls use `kinds`.
-static void propagate(func::FuncOp function, llvm::DenseSet<Value> &active,
-                      llvm::StringMap<Activity> &kinds, SymbolTable &symbols);
+/// Marks what depends on active values within `block`; calls use `kinds`.
+static void propagate(Block &block, llvm::DenseSet<Value> &active, llvm::StringMap<Activity> &kinds,
+                      SymbolTable &symbols);
 
 /// Joins a call's active operands into its callee and runs the callee's body.
 static Activity &enterCall(func::CallOp call, llvm::DenseSet<Value> &active,
@@ -30,19 +30,47 @@ static Activity &enterCall(func::CallOp call, llvm::DenseSet<Value> &active,
   for (auto [argument, on] : llvm::zip(callee.getArguments(), known.arguments))
     if (on)
       inside.insert(argument);
-  propagate(callee, inside, kinds, symbols);
+  propagate(callee.getBody().front(), inside, kinds, symbols);
   Operation *end = callee.getBody().back().getTerminator();
   for (auto [i, v] : llvm::enumerate(end->getOperands()))
     kinds[call.getCallee()].results[i] |= inside.contains(v);
   return kinds[call.getCallee()];
 }
 
-static void propagate(func::FuncOp function, llvm::DenseSet<Value> &active,
-                      llvm::StringMap<Activity> &kinds, SymbolTable &symbols) {
-  for (Operation &op : function.getBody().getOps()) {
-    if (auto load = dyn_cast<nn::LoadOp>(op)) {
-      if (symbols.lookup<nn::ParameterOp>(load.getParameter()))
-        active.insert(load.getResult());
+/// Marks `to` where `from` is active; whether that is new for any.
+static bool copyActivity(ValueRange from, ValueRange to, llvm::DenseSet<Value> &active) {
+  bool changed = false;
+  for (auto [source, target] : llvm::zip(from, to))
+    if (active.contains(source))
+      changed |= active.insert(target).second;
+  return changed;
+}
+
+/// What an iteration makes active of the carried values is so in the next one.
+static void enterRepeat(RepeatOpInterface repeat, llvm::DenseSet<Value> &active,
+                        llvm::StringMap<Activity> &kinds, SymbolTable &symbols) {
+  Block &block = repeat.getRepeatedBlock();
+  copyActivity(repeat->getOperands(), block.getArguments(), active);
+  Operation *end = block.getTerminator();
+  unsigned carried = repeat.getNumCarried();
+  do
+    propagate(block, active, kinds, symbols);
+  while (copyActivity(end->getOperands().take_front(carried),
+                      block.getArguments().take_front(carried), active));
+  copyActivity(end->getOperands(), repeat->getResults(), active);
+}
+
+static void propagate(Block &block, llvm::DenseSet<Value> &active, llvm::StringMap<Activity> &kinds,
+                      SymbolTable &symbols) {
+  for (Operation &op : block) {
+    if (auto state = dyn_cast<StateOpInterface>(op)) {
+      if (state.getStateAccess() == StateAccess::Read &&
+          symbols.lookup<nn::ParameterOp>(state.getStateSymbol()))
+        active.insert(op.getResult(0));
+      continue;
+    }
+    if (auto repeat = dyn_cast<RepeatOpInterface>(op)) {
+      enterRepeat(repeat, active, kinds, symbols);
       continue;
     }
     if (auto call = dyn_cast<func::CallOp>(op)) {
@@ -68,7 +96,7 @@ llvm::StringMap<Activity> analyzeActivity(ModuleOp module) {
       // layer that became active late reach the calls before it.
       for (int walk = 0; walk < 2; ++walk) {
         llvm::DenseSet<Value> active;
-        propagate(function, active, kinds, symbols);
+        propagate(function.getBody().front(), active, kinds, symbols);
       }
     }
   return kinds;

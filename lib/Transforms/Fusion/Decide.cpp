@@ -22,15 +22,18 @@ constexpr size_t kMostOperands = 64, kMostScalarOperands = 512;
 
 class Decider {
 public:
-  explicit Decider(func::FuncOp function) : units(function.front()) {}
+  /// Groups that are made here get numbers from `nextGroup` on.
+  Decider(Block &block, int64_t nextGroup) : units(block), nextGroup(nextGroup) {}
 
-  void run() {
+  /// Returns the first number that is free behind.
+  int64_t run() {
     keepDecided();
     for (unsigned i = 0; i < units.size(); ++i)
       if (!decided(i) && isa<FusionOpInterface>(units.op(i)))
         place(i);
     number();
     units.reorder();
+    return nextGroup;
   }
 
 private:
@@ -135,7 +138,7 @@ private:
 
   Units units;
   llvm::DenseMap<unsigned, Rows> rows; ///< of the groups made here
-  int64_t nextGroup = 0;
+  int64_t nextGroup;
 };
 
 struct FusionDecidePass : cleave::impl::FusionDecidePassBase<FusionDecidePass> {
@@ -143,14 +146,20 @@ struct FusionDecidePass : cleave::impl::FusionDecidePassBase<FusionDecidePass> {
   void runOnOperation() override {
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
       if (!function.isDeclaration() && function.getBody().hasOneBlock())
-        decideFusion(function);
+        decideFusion(function.front());
   }
 };
 
+/// Decides `block` and what repeats in it; groups have numbers from `nextGroup` on.
+int64_t decide(Block &block, int64_t nextGroup) {
+  prepare(block);
+  if (!block.without_terminator().empty())
+    nextGroup = Decider(block, nextGroup).run();
+  for (auto repeat : block.getOps<RepeatOpInterface>())
+    nextGroup = decide(repeat.getRepeatedBlock(), nextGroup);
+  return nextGroup;
+}
+
 } // namespace
 
-void cleave::decideFusion(func::FuncOp function) {
-  prepare(function);
-  if (!function.front().without_terminator().empty())
-    Decider(function).run();
-}
+void cleave::decideFusion(Block &flat) { decide(flat, 0); }

@@ -54,11 +54,11 @@ private:
 
 class Outliner {
 public:
-  Outliner(func::FuncOp flat, ModuleOp kernels) : flat(flat), table(kernels) {}
+  Outliner(Block &flat, ModuleOp kernels) : flat(flat), table(kernels) {}
 
   FailureOr<SmallVector<KernelGroup>> run() {
     llvm::MapVector<int64_t, KernelGroup> groups;
-    for (Operation &op : flat.front())
+    for (Operation &op : flat)
       if (auto number = op.getAttrOfType<IntegerAttr>(kFusionGroupAttr))
         groups[number.getInt()].ops.push_back(&op);
     if (failed(checkConvex(groups)))
@@ -77,7 +77,7 @@ private:
   /// The order of the function has no operator between the members of a group, or
   /// none that lies on a path between them.
   LogicalResult checkConvex(llvm::MapVector<int64_t, KernelGroup> &groups) {
-    Units units(flat.front());
+    Units units(flat);
     for (auto &[number, group] : groups)
       for (Operation *op : llvm::drop_begin(group.ops)) {
         unsigned target = units.unitOf(units.find(group.ops.front()));
@@ -138,7 +138,8 @@ private:
   }
 
   /// The operand whose buffer `result` may take over: one that nobody else in the
-  /// group reads and nobody after it. A kept tensor only if the result replaces it.
+  /// group reads and nobody after it, where the group itself does not read the result
+  /// (it may compute that twice). A kept tensor only if the result replaces it.
   Value inPlaceOf(const KernelGroup &group, OpResult result) {
     Operation *op = result.getOwner();
     int operand = cast<FusionOpInterface>(op).getInPlaceOperand(result.getResultNumber());
@@ -146,17 +147,19 @@ private:
       return {};
     Value old = op->getOperand(operand);
     Operation *source = old.getDefiningOp();
-    if (!source || old.getType() != result.getType() || llvm::is_contained(group.ops, source))
-      return {};
-    if (llvm::count(op->getOperands(), old) != 1)
+    auto isMember = [&](Operation *other) { return llvm::is_contained(group.ops, other); };
+    // What comes from around a repeat is needed again in the next iteration.
+    if (!source || source->getBlock() != op->getBlock() || isMember(source) ||
+        old.getType() != result.getType() || llvm::count(op->getOperands(), old) != 1 ||
+        llvm::any_of(result.getUsers(), isMember))
       return {};
     for (Operation *user : old.getUsers())
-      if (user != op &&
-          (llvm::is_contained(group.ops, user) || !user->isBeforeInBlock(group.ops.front())))
+      if (user != op && (isMember(user) ||
+                         !flat.findAncestorOpInBlock(*user)->isBeforeInBlock(group.ops.front())))
         return {};
     auto read = dyn_cast<StateOpInterface>(source);
     if (!read)
-      return old;
+      return isa<RepeatOpInterface>(source) ? Value() : old;
     for (Operation *user : result.getUsers())
       if (auto write = dyn_cast<StateOpInterface>(user);
           write && write.getStateAccess() == StateAccess::Write &&
@@ -178,17 +181,15 @@ private:
     return "k_" + name;
   }
 
-  func::FuncOp flat;
+  Block &flat;
   KernelTable table;
 };
 
 } // namespace
 
-FailureOr<SmallVector<KernelGroup>> cleave::outlineKernels(func::FuncOp flat, ModuleOp kernels) {
-  flat.getContext()
+FailureOr<SmallVector<KernelGroup>> cleave::outlineKernels(Block &flat, ModuleOp kernels) {
+  kernels.getContext()
       ->loadDialect<arith::ArithDialect, linalg::LinalgDialect, math::MathDialect,
                     tensor::TensorDialect>();
-  if (!flat.getBody().hasOneBlock())
-    return flat.emitOpError("must be flat to be made into kernels: it has several blocks");
   return Outliner(flat, kernels).run();
 }

@@ -61,9 +61,9 @@ static void copyToReaders(Operation *constant) {
   }
 }
 
-void cleave::fusion::prepare(func::FuncOp function) {
+void cleave::fusion::prepare(Block &block) {
   SmallVector<FusionOpInterface> ops;
-  for (FusionOpInterface op : function.front().getOps<FusionOpInterface>())
+  for (FusionOpInterface op : block.getOps<FusionOpInterface>())
     if (!op->hasAttr(kFusionGroupAttr))
       ops.push_back(op);
   for (FusionOpInterface op : ops) {

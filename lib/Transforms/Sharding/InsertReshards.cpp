@@ -12,10 +12,13 @@ namespace cleave {
 
 using dist::ShardingAttr;
 
-static unsigned insertIn(FunctionOpInterface function) {
+/// What is made in a block is not seen outside of it, so each has its own.
+static unsigned insertIn(Block &block) {
   llvm::DenseMap<std::pair<Value, Attribute>, Value> made;
   unsigned count = 0;
-  for (Operation &op : llvm::make_early_inc_range(function.getFunctionBody().front())) {
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (auto repeat = dyn_cast<RepeatOpInterface>(op))
+      count += insertIn(repeat.getRepeatedBlock());
     auto needs = op.getAttrOfType<ArrayAttr>("dist.in");
     if (!needs)
       continue;
@@ -42,7 +45,7 @@ FailureOr<unsigned> insertReshards(ModuleOp module) {
     return failure();
   unsigned count = 0;
   for (auto function : module.getOps<FunctionOpInterface>())
-    count += insertIn(function);
+    count += insertIn(function.getFunctionBody().front());
   return count;
 }
 

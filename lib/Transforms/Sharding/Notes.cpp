@@ -1,6 +1,7 @@
 //===- Notes.cpp - The attributes that pass from step to step --------------===//
 
 #include "lib/Transforms/Sharding/Notes.h"
+#include "dialects/Interfaces/Interfaces.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -108,6 +109,17 @@ static LogicalResult checkSignature(FunctionOpInterface function, const Mesh &me
   return success();
 }
 
+LogicalResult forEachOperation(Block &block, function_ref<LogicalResult(Operation *)> each) {
+  for (Operation &op : block) {
+    if (failed(each(&op)))
+      return failure();
+    if (auto repeat = dyn_cast<RepeatOpInterface>(op))
+      if (failed(forEachOperation(repeat.getRepeatedBlock(), each)))
+        return failure();
+  }
+  return success();
+}
+
 /// One block, in which all values are ranked tensors.
 static LogicalResult checkForm(FunctionOpInterface function) {
   if (function.isExternal() || !function.getFunctionBody().hasOneBlock())
@@ -115,10 +127,13 @@ static LogicalResult checkForm(FunctionOpInterface function) {
   auto isTensor = [](Type type) { return isa<RankedTensorType>(type); };
   if (!llvm::all_of(function.getArgumentTypes(), isTensor))
     return function->emitOpError("cannot be cut over ranks: an argument is no ranked tensor");
-  for (Operation &op : function.getFunctionBody().front())
-    if (!llvm::all_of(op.getResultTypes(), isTensor))
-      return op.emitOpError("cannot be cut over ranks: a result is no ranked tensor");
-  return success();
+  return forEachOperation(function.getFunctionBody().front(), [&](Operation *op) -> LogicalResult {
+    if (!llvm::all_of(op->getResultTypes(), isTensor))
+      return op->emitOpError("cannot be cut over ranks: a result is no ranked tensor");
+    if (op->getNumRegions() > 0 && !isa<RepeatOpInterface>(op))
+      return op->emitOpError("cannot be cut over ranks: it has a region");
+    return success();
+  });
 }
 
 /// Placements of kept tensors, against the operators that address them.
@@ -131,24 +146,34 @@ static LogicalResult checkSlot(StateOpInterface state, SymbolTable &symbols, con
                    mesh, Twine("'") + state.getStateSlot() + "'", false);
 }
 
+/// The notes of one operator.
+static LogicalResult checkOperation(Operation *op, SymbolTable &symbols, const Mesh &mesh,
+                                    bool required) {
+  auto state = dyn_cast<StateOpInterface>(op);
+  if (failed(checkFactors(op, mesh)) || (state && failed(checkSlot(state, symbols, mesh))))
+    return failure();
+  if (auto reshard = dyn_cast<dist::ReshardOp>(op)) {
+    for (ShardingAttr sharding : {reshard.getSource(), reshard.getTarget()})
+      if (failed(checkSharding(op, sharding, reshard.getType(), mesh, "its value")))
+        return failure();
+    return success();
+  }
+  if (auto repeat = dyn_cast<RepeatOpInterface>(op))
+    if (failed(checkList(op, "dist.arguments", repeat.getRepeatedBlock().getArguments(), mesh,
+                         required)))
+      return failure();
+  return success(succeeded(checkList(op, "dist.in", op->getOperands(), mesh, required)) &&
+                 succeeded(checkList(op, "dist.out", op->getResults(), mesh, required)));
+}
+
 static LogicalResult check(ModuleOp module, const Mesh &mesh, bool required) {
   SymbolTable symbols(module);
   for (auto function : module.getOps<FunctionOpInterface>()) {
     if (failed(checkForm(function)) || failed(checkSignature(function, mesh, required)))
       return failure();
-    for (Operation &op : function.getFunctionBody().front()) {
-      auto state = dyn_cast<StateOpInterface>(op);
-      if (failed(checkFactors(&op, mesh)) || (state && failed(checkSlot(state, symbols, mesh))))
-        return failure();
-      if (auto reshard = dyn_cast<dist::ReshardOp>(op)) {
-        for (ShardingAttr sharding : {reshard.getSource(), reshard.getTarget()})
-          if (failed(checkSharding(&op, sharding, reshard.getType(), mesh, "its value")))
-            return failure();
-      } else if (failed(checkList(&op, "dist.in", op.getOperands(), mesh, required)) ||
-                 failed(checkList(&op, "dist.out", op.getResults(), mesh, required))) {
-        return failure();
-      }
-    }
+    auto each = [&](Operation *op) { return checkOperation(op, symbols, mesh, required); };
+    if (failed(forEachOperation(function.getFunctionBody().front(), each)))
+      return failure();
   }
   return success();
 }
@@ -164,7 +189,11 @@ ShardingAttr placementOf(Value value) {
     return cast<ShardingAttr>(
         op->getAttrOfType<ArrayAttr>("dist.out")[cast<OpResult>(value).getResultNumber()]);
   auto argument = cast<BlockArgument>(value);
-  auto function = cast<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  Operation *parent = argument.getOwner()->getParentOp();
+  if (isa<RepeatOpInterface>(parent))
+    return cast<ShardingAttr>(
+        parent->getAttrOfType<ArrayAttr>("dist.arguments")[argument.getArgNumber()]);
+  auto function = cast<FunctionOpInterface>(parent);
   return function.getArgAttrOfType<ShardingAttr>(argument.getArgNumber(), "dist.sharding");
 }
 

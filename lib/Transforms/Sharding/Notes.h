@@ -21,8 +21,15 @@ llvm::FailureOr<dist::Mesh> findMesh(mlir::ModuleOp module);
 llvm::LogicalResult checkGiven(mlir::ModuleOp module, const dist::Mesh &mesh);
 
 /// What propagation leaves: besides that, every argument and result of a function
-/// has `dist.sharding`, every operator `dist.in` and `dist.out`.
+/// has `dist.sharding`, every operator `dist.in` and `dist.out`, and what repeats a
+/// block `dist.arguments` for those of the block.
 llvm::LogicalResult checkNotes(mlir::ModuleOp module, const dist::Mesh &mesh);
+
+/// Calls `each` for every operator of `block` and of the blocks that repeat in it,
+/// until one fails.
+llvm::LogicalResult
+forEachOperation(mlir::Block &block,
+                 llvm::function_ref<llvm::LogicalResult(mlir::Operation *)> each);
 
 /// Where a value lies, by what its definition wrote down (notes are checked).
 dist::ShardingAttr placementOf(mlir::Value value);

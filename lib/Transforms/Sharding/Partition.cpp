@@ -67,7 +67,7 @@ private:
 
   LogicalResult rewrite(FunctionOpInterface function) {
     Block &old = function.getFunctionBody().front();
-    auto *fresh = new Block;
+    auto fresh = std::make_unique<Block>();
     SmallVector<Type> inputs, results;
     map = IRMapping();
     for (auto [i, argument] : llvm::enumerate(old.getArguments())) {
@@ -76,18 +76,54 @@ private:
     }
     for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
       results.push_back(local(type, function.getResultAttr(i, "dist.sharding")));
-    OpBuilder b(module.getContext());
-    b.setInsertionPointToEnd(fresh);
-    for (Operation &op : old)
-      if (failed(rewrite(b, &op))) {
-        delete fresh;
-        return failure();
-      }
-    function.getFunctionBody().push_back(fresh);
-    fresh->moveBefore(&old);
+    if (failed(fill(*fresh, old)))
+      return failure();
+    function.getFunctionBody().push_back(fresh.release());
+    function.getFunctionBody().back().moveBefore(&old);
     old.dropAllDefinedValueUses();
     old.erase();
     function.setType(FunctionType::get(module.getContext(), inputs, results));
+    return success();
+  }
+
+  /// Rewrites the operators of `old` into `fresh`.
+  LogicalResult fill(Block &fresh, Block &old) {
+    OpBuilder b(module.getContext());
+    b.setInsertionPointToEnd(&fresh);
+    for (Operation &op : old)
+      if (failed(rewrite(b, &op)))
+        return failure();
+    return success();
+  }
+
+  /// How many ways the sliced dimensions are cut; the same for all values (checked).
+  SmallVector<int64_t> waysOfPieces(RepeatOpInterface op) {
+    SmallVector<int64_t> ways;
+    auto of = [&](ValueRange values, StringRef list) {
+      auto notes = op->getAttrOfType<ArrayAttr>(list);
+      for (auto [v, note] : llvm::drop_begin(llvm::zip(values, notes), op.getNumCarried()))
+        if (ways.empty())
+          for (const Slicing &s : op.getSlicing(v.getType()))
+            ways.push_back(mesh.size(cast<ShardingAttr>(note).axes(s.dim)));
+    };
+    of(op->getOperands(), "dist.in");
+    of(op->getResults(), "dist.out");
+    return ways;
+  }
+
+  LogicalResult rewriteRepeat(OpBuilder &b, RepeatOpInterface op, ValueRange operands,
+                              TypeRange types) {
+    OperationState state(op->getLoc(), op->getName(), operands, types, kept(op));
+    Block *block = new Block;
+    state.addRegion()->push_back(block);
+    auto notes = op->getAttrOfType<ArrayAttr>("dist.arguments");
+    for (auto [argument, note] : llvm::zip(op.getRepeatedBlock().getArguments(), notes))
+      map.map(argument, block->addArgument(local(argument.getType(), note), argument.getLoc()));
+    if (failed(fill(*block, op.getRepeatedBlock())))
+      return failure();
+    Operation *made = b.create(state);
+    cast<RepeatOpInterface>(made).divideBlocks(waysOfPieces(op));
+    map.map(op->getResults(), made->getResults());
     return success();
   }
 
@@ -106,6 +142,8 @@ private:
     for (auto [i, v] : llvm::enumerate(op->getResults()))
       types.push_back(local(v.getType(), out[i]));
 
+    if (auto repeat = dyn_cast<RepeatOpInterface>(op))
+      return rewriteRepeat(b, repeat, operands, types);
     if (auto sharded = dyn_cast<ShardingRuleOpInterface>(op))
       return rewriteSharded(b, sharded, operands, types, in, out);
     if (isa<StateOpInterface>(op) && !operands.empty())
@@ -235,22 +273,56 @@ static LogicalResult checkOperands(Operation *op) {
   return success();
 }
 
+/// What the block of a repeat yields is what the repeat returns, and pieces are the
+/// same for all that it scans and stacks.
+static LogicalResult checkRepeat(Operation *end, RepeatOpInterface repeat) {
+  auto yielded = end->getAttrOfType<ArrayAttr>("dist.in"),
+       returned = repeat->getAttrOfType<ArrayAttr>("dist.out"),
+       taken = repeat->getAttrOfType<ArrayAttr>("dist.in");
+  unsigned carried = repeat.getNumCarried();
+  for (unsigned i = 0; i < carried; ++i)
+    if (yielded[i] != returned[i] || taken[i] != returned[i])
+      return repeat->emitOpError()
+             << "takes, yields and returns carried value " << i << " in different places";
+  SmallVector<Axes> first;
+  auto agree = [&](Value v, Attribute note) -> LogicalResult {
+    SmallVector<Axes> axes;
+    for (const Slicing &s : repeat.getSlicing(v.getType()))
+      axes.push_back(cast<ShardingAttr>(note).axes(s.dim));
+    if (first.empty())
+      first = axes;
+    if (axes != first)
+      return repeat->emitOpError("slices values that are cut in different ways along the sliced "
+                                 "dimensions");
+    return success();
+  };
+  for (unsigned i = carried; i < repeat->getNumOperands(); ++i)
+    if (failed(agree(repeat->getOperand(i), taken[i])))
+      return failure();
+  for (unsigned i = carried; i < repeat->getNumResults(); ++i)
+    if (failed(agree(repeat->getResult(i), returned[i])))
+      return failure();
+  return success();
+}
+
 /// The notes are those of one program, with its reshards in it.
 static LogicalResult checkReady(FunctionOpInterface function) {
   if (failed(checkStatic(function, function.getArgumentTypes())))
     return failure();
-  for (Operation &op : function.getFunctionBody().front()) {
-    if (failed(checkStatic(&op, op.getResultTypes())) || failed(checkOperands(&op)))
+  auto check = [&](Operation *op) -> LogicalResult {
+    if (failed(checkStatic(op, op->getResultTypes())) || failed(checkOperands(op)))
       return failure();
+    if (auto repeat = dyn_cast<RepeatOpInterface>(op->getParentOp());
+        repeat && op->hasTrait<OpTrait::IsTerminator>())
+      return checkRepeat(op, repeat);
     FunctionOpInterface other;
     if (auto call = dyn_cast<CallOpInterface>(op))
       other = dyn_cast_or_null<FunctionOpInterface>(call.resolveCallable());
-    else if (op.hasTrait<OpTrait::IsTerminator>())
+    else if (op->hasTrait<OpTrait::IsTerminator>())
       other = function;
-    if (other && failed(checkBoundary(&op, other)))
-      return failure();
-  }
-  return success();
+    return other ? checkBoundary(op, other) : success();
+  };
+  return forEachOperation(function.getFunctionBody().front(), check);
 }
 
 LogicalResult partition(ModuleOp module) {

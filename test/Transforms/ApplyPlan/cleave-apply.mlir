@@ -16,8 +16,9 @@
 // CHECK: nn.scalar @step.valid
 // CHECK: nn.scalar @step.scale
 // CHECK: nn.scalar @step.loss
+// CHECK: nn.scalar @step.squares
 // CHECK: dist.mesh @mesh ["data", "tensor"] = [2, 2]
-// CHECK: nn.parameter @layers.0.up {{.*}}dist.gradient = #dist.sharding<{{\[\[}}tensor], []]>, dist.moment1 = #dist.sharding<{{\[\[}}tensor], []]>, dist.moment2 = #dist.sharding<{{\[\[}}tensor], []]>, dist.value = #dist.sharding<{{\[\[}}tensor], []]>
+// CHECK: nn.parameter @layers.0.up {{.*}}dist.gradient = #dist.sharding<{{\[\[}}tensor], []]>, dist.moment1 = #dist.sharding<{{\[\[}}tensor], []]>, dist.moment2 = #dist.sharding<{{\[\[}}tensor], []]>, dist.reduced = #dist.sharding<{{\[\[}}tensor], []]>, dist.value = #dist.sharding<{{\[\[}}tensor], []]>
 
 // CHECK-LABEL: func.func private @layer.forward
 // CHECK-SAME: tensor<4x3x6xf32, #{{.*}}> {dist.sharding = #dist.sharding<{{\[\[}}data], [], []]>
@@ -40,7 +41,9 @@
 // CHECK: call @embed.backward
 // CHECK: nn.accumulate %{{.*}}, @table gradient
 // CHECK: func.func @update
-// CHECK: nn.sum_squares
+// CHECK: %[[S:.*]] = nn.sum_squares
+// CHECK: nn.accumulate %[[S]], @step.squares value
+// CHECK: nn.store %{{.*}}, @layers.0.up reduced
 // CHECK: nn.clip_scale
 // CHECK: nn.adamw
 // CHECK: func.func @evaluate

@@ -7,7 +7,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 
-#include <chrono>
+#include <map>
 #include <set>
 
 using namespace cleave;
@@ -59,7 +59,7 @@ TEST_F(ImportTest, countsFollowFromTheGraphToo) {
     int64_t elements = 0;
     std::set<std::string> declared, loaded;
     for (auto parameter : module->getOps<nn::ParameterOp>()) {
-      elements += parameter.getTensorType().getNumElements();
+      elements += parameter.getTensorType().getNumElements() * parameter.getCount();
       EXPECT_EQ(parameter.getDecay(), parameter.getFileShape().size() >= 2);
       declared.insert(parameter.getSymName().str());
     }
@@ -69,7 +69,7 @@ TEST_F(ImportTest, countsFollowFromTheGraphToo) {
   }
 }
 
-TEST_F(ImportTest, oneFunctionPerKindAndOneCallPerLayer) {
+TEST_F(ImportTest, oneFunctionPerKindAndOneRepeatForAllLayers) {
   OwningOpRef<ModuleOp> module = import("t0");
   std::vector<std::string> kinds;
   for (auto function : module->getOps<func::FuncOp>())
@@ -81,12 +81,12 @@ TEST_F(ImportTest, oneFunctionPerKindAndOneCallPerLayer) {
   auto forward = module->lookupSymbol<func::FuncOp>("forward");
   ASSERT_TRUE(forward);
   EXPECT_EQ(forward->getAttrOfType<StringAttr>("nn.entry").getValue(), "forward");
-  std::vector<int64_t> layers;
+  std::map<std::string, int64_t> calls;
   forward.walk([&](func::CallOp call) {
-    if (auto layer = call->getAttrOfType<IntegerAttr>("nn.layer"))
-      layers.push_back(layer.getInt());
+    auto repeat = call->getParentOfType<nn::RepeatOp>();
+    calls[call.getCallee().str()] += repeat ? repeat.getIterations() : 1;
   });
-  EXPECT_EQ(layers, (std::vector<int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(calls, (std::map<std::string, int64_t>{{"embed", 1}, {"block", 4}, {"head", 1}}));
   EXPECT_EQ((*module)->getAttrOfType<StringAttr>("nn.family").getValue(), "llama");
   EXPECT_EQ((*module)->getAttrOfType<IntegerAttr>("nn.vocab").getInt(), 256);
   EXPECT_EQ((*module)->getAttrOfType<IntegerAttr>("nn.max_positions").getInt(), 256);
@@ -164,12 +164,29 @@ TEST_F(ImportTest, biasesAreAddedWhereTheyExist) {
                                            "mlp.gate.bias", "mlp.up.bias", "mlp.down.bias"}));
 }
 
-TEST_F(ImportTest, depthCostsLittle) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
-  OwningOpRef<ModuleOp> module = import("llama-3.1-405b");
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  EXPECT_LT(seconds, 1.0);
+TEST_F(ImportTest, namesOfLayersAreThoseOfFiles) {
+  auto model = readModel(configPath("llama-3.1-405b"));
+  ASSERT_TRUE(model.ok());
+  OwningOpRef<ModuleOp> module = importModel(*model, context);
+  std::set<std::string> inGraph, inFiles;
+  for (auto parameter : module->getOps<nn::ParameterOp>())
+    for (int64_t i = 0; i < parameter.getCount(); ++i)
+      inGraph.insert(parameter.getTensorName(i));
+  for (const Parameter &parameter : model->parameters)
+    inFiles.insert(parameter.name);
+  EXPECT_EQ(inGraph, inFiles);
+}
+
+TEST_F(ImportTest, depthCostsNothing) {
+  auto operations = [&](int64_t layers) {
+    auto model =
+        readEdited("llama-3.1-405b", [&](rt::JsonValue &c) { c.set("num_hidden_layers", layers); });
+    EXPECT_TRUE(model.ok());
+    int64_t count = 0;
+    importModel(*model, context)->walk([&](Operation *) { ++count; });
+    return count;
+  };
+  EXPECT_EQ(operations(126), operations(4));
 }
 
 } // namespace

@@ -1,6 +1,6 @@
 //===- Fusion.h - Operators become kernels ---------------------------------===//
 //
-// Decides which operators of a flat function are computed together, records it
+// Decides which operators of a flat block are computed together, records it
 // in the IR (`fusion.group`), and makes a kernel function of every group, in the
 // form that a target's kernel compiler takes (see KernelCompiler.h): linalg on
 // static tensors without encodings, destinations last, rows outermost.
@@ -23,10 +23,10 @@ namespace cleave {
 /// Number of the kernel that an operator belongs to (i64).
 inline constexpr llvm::StringLiteral kFusionGroupAttr = "fusion.group";
 
-/// The decision of `cleave-fusion-decide` for one function of one block, whose
-/// shapes are static. Values keep their meaning; operators may be split, copied
-/// and moved.
-void decideFusion(mlir::func::FuncOp function);
+/// The decision of `cleave-fusion-decide` for one block, whose shapes are static,
+/// and for those that repeat in it. Values keep their meaning; operators may be
+/// split, copied and moved within their block.
+void decideFusion(mlir::Block &flat);
 
 /// A kernel's argument that is not a destination: a value of the function, or a
 /// tensor that the program supplies (a table, this rank's coordinate).
@@ -46,7 +46,7 @@ struct KernelOutput {
 
 /// A group of operators and the kernel that computes it.
 struct KernelGroup {
-  /// The operators, in program order, next to each other in the function.
+  /// The operators, in program order, next to each other in their block.
   llvm::SmallVector<mlir::Operation *> ops;
   /// The kernel's arguments, in order: inputs, then outputs.
   llvm::SmallVector<KernelInput> inputs;
@@ -68,7 +68,8 @@ struct KernelGroup {
 /// that are in the module already are used again. Fails at the operator at fault
 /// if a group cannot be one kernel: dynamic shapes, rows that do not agree, or a
 /// path between members that leads through another operator.
-mlir::FailureOr<llvm::SmallVector<KernelGroup>> outlineKernels(mlir::func::FuncOp flat,
+/// Blocks that repeat in `flat` are left alone.
+mlir::FailureOr<llvm::SmallVector<KernelGroup>> outlineKernels(mlir::Block &flat,
                                                                mlir::ModuleOp kernels);
 
 #define GEN_PASS_DECL

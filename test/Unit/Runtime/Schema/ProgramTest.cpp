@@ -78,6 +78,11 @@ Program everything() {
               "exchange")};
   p.entry(EntryKind::Update) = {command(
       AllReduceCommand{1, ReductionKind::Sum, DataType::F32, {0, 128, 96}, {0, 128, 96}}, "sum")};
+  RepeatCommand repeat{3, 2, -1, {}};
+  repeat.body = {command(KernelCommand{"cleave_k1", {{0, 0, 96, 96}, {2, 2048, 8, -16}}, 7, 2},
+                         "layers.*/norm"),
+                 command(CopyCommand{{0, 0, 16, 16}, {2, 0, 16}}, "layers.*/copy")};
+  p.entry(EntryKind::Evaluate) = {{repeat, "layers", 0, 0}, command(ZeroCommand{{2, 0, 64}}, "")};
   p.prediction.bytesPerRank = 123456;
   p.configText = "{\n\t\"model_type\": \"llama\"\n}\n";
   p.recipe.set("seed", JsonValue(1));
@@ -169,7 +174,8 @@ TEST(Program, RefusesForeignText) {
     EXPECT_NE(at, std::string::npos) << from;
     return changed.replace(at, from.size(), to);
   };
-  EXPECT_EQ(kindOf(replaced("\"version\": 1", "\"version\": 2")), "image.version_unsupported");
+  EXPECT_EQ(kindOf(replaced("\"version\": 2", "\"version\": 3")), "image.version_unsupported");
+  EXPECT_EQ(kindOf(replaced("\"version\": 2", "\"version\": 1")), "accepted");
   EXPECT_EQ(kindOf(replaced("\"groups\"", "\"groupz\"")), "image.unknown_key");
   EXPECT_EQ(kindOf(replaced("\"op\": \"zero\"", "\"op\": \"zeros\"")), "image.unknown_value");
   EXPECT_EQ(kindOf(text.substr(0, text.size() / 2)), "json.syntax");

@@ -2,6 +2,7 @@
 // kind and exit code before anything runs.
 #include "TrainRun.h"
 
+#include "runtime/Train/Report.h"
 #include "runtime/Train/World.h"
 
 #include <gtest/gtest.h>
@@ -82,6 +83,14 @@ TEST(World, SharesTheCores) {
   EXPECT_EQ(threadsPerRank(tiny::program(4, 1, 1), flags, 2), 1u);
   flags.threads = 5;
   EXPECT_EQ(threadsPerRank(tiny::program(2, 1, 1), flags, 8), 5u);
+}
+
+TEST(Report, CountsCommandsAsTheyRun) {
+  Program program = tiny::program(2, 1, 1);
+  const Command zero{ZeroCommand{{0, 0, 4}}, "layers.*/zero", 4, 50};
+  program.entry(EntryKind::Prepare) = {zero, {RepeatCommand{7, 0, 1, {zero, zero}}, "", 0, 0}};
+  const std::string text = describeProgram(program);
+  EXPECT_NE(text.find("prepare      15 commands, 750 operations"), std::string::npos) << text;
 }
 
 /// Exit code and first line on standard error.

@@ -21,8 +21,8 @@ std::vector<std::string> Fused::groupNames() const {
 
 void fuse(Fused &fused) {
   fused.kernels = ModuleOp::create(UnknownLoc::get(fused.module->getContext()));
-  decideFusion(fused.function);
-  auto groups = outlineKernels(fused.function, *fused.kernels);
+  decideFusion(fused.function.front());
+  auto groups = outlineKernels(fused.function.front(), *fused.kernels);
   if (failed(groups))
     ADD_FAILURE() << "the function could not be outlined";
   else

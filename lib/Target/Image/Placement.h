@@ -1,0 +1,84 @@
+//===- Placement.h - Where every value of an entry lives -------------------===//
+//
+// A value lives
+//   - in an exchange region or a slot, if it is an argument or a load;
+//   - in the slot that it is stored to, if nothing reads the old contents later
+//     (an update writes parameters in place);
+//   - over an input that dies with its producer, where the producer allows it;
+//   - in its slice, if a repeat scans or stacks it;
+//   - in the buffer of the carried value that it becomes, if that is not read any
+//     more when it is made;
+//   - else in the arena, from its producer to its last reader.
+// A repeat runs its block again, so what the block reads from outside lives until
+// the repeat ends.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "lib/Target/Image/Arena.h"
+#include "lib/Target/Image/StateLayout.h"
+#include "lib/Target/Image/Units.h"
+
+namespace cleave::image {
+
+class Placement {
+public:
+  /// Places the values of `entry`, which consists of `units`; `arena` is the number
+  /// of the segment for what is packed.
+  Placement(mlir::func::FuncOp entry, std::vector<Unit> &units, StateLayout &layout, int32_t arena);
+
+  /// Of a value in a repeat: in its first iteration, with the stride to the next.
+  rt::Region region(mlir::Value v) const;
+  bool isPlacedIn(mlir::Value v, rt::Region r) const;
+  /// Where (symbol, slot) lies for an operator.
+  rt::Region slotOf(StateOpInterface state) const;
+  /// Where slice by slice of `whole`, scanned or stacked by `repeat`, lies.
+  rt::Region slices(RepeatOpInterface repeat, mlir::Value whole) const;
+  /// Size of what is packed.
+  int64_t arenaBytes() const { return packing.bytes; }
+
+private:
+  void number(llvm::ArrayRef<Unit> units);
+  void placeLoads(llvm::ArrayRef<Unit> units);
+  void placeRequired(llvm::ArrayRef<Unit> units);
+  void placeStores(llvm::ArrayRef<Unit> units);
+  void placeRepeats(llvm::ArrayRef<Unit> units);
+  void placeReused(llvm::ArrayRef<Unit> units);
+  void collect(llvm::ArrayRef<Unit> units);
+  void pack();
+
+  void forwardStore(StateOpInterface store);
+  void carryIn(RepeatOpInterface repeat, unsigned i);
+  void carryOn(RepeatOpInterface repeat, unsigned i);
+  void reuse(const InPlace &pair, int64_t at);
+  void addLifetime(mlir::Value v, int64_t begin);
+
+  int64_t begin(mlir::Value v) const;
+  int64_t lastUse(mlir::Value v) const;
+  int64_t groupLastUse(mlir::Value v) const;
+  mlir::Value root(mlir::Value v) const;
+  bool isPlaced(mlir::Value v) const;
+  bool mayOverwrite(mlir::Value output, mlir::Value input) const;
+
+  /// When an operator runs: the numbers of the first and the last command of its
+  /// unit, which are one but for repeats.
+  struct Span {
+    int64_t begin, end;
+  };
+
+  mlir::Operation *entry;
+  StateLayout &layout;
+  int32_t segment;
+  llvm::DenseMap<mlir::Operation *, Span> spans;
+  llvm::DenseMap<mlir::Operation *, const Unit *> unitOf;
+  int64_t next = 0;
+  llvm::MapVector<mlir::Value, rt::Region> fixed, arena;
+  /// Values that lie where another does.
+  llvm::MapVector<mlir::Value, mlir::Value> over;
+  /// Slices of the scanned or stacked value of a repeat.
+  llvm::DenseMap<mlir::Value, std::pair<RepeatOpInterface, mlir::Value>> sliceOf;
+  llvm::MapVector<mlir::Value, Lifetime> lifetimes;
+  Packing packing;
+};
+
+} // namespace cleave::image

@@ -1,0 +1,267 @@
+//===- Passage.cpp - Forward through the layers and back -------------------===//
+
+#include "lib/Transforms/ApplyPlan/Passage.h"
+
+using namespace mlir;
+namespace cleave {
+
+/// The value of a forward call that its backward half takes as `input`.
+static Value valueOf(func::CallOp forward, const SplitKind &kind, BackwardInput input) {
+  switch (input.source) {
+  case BackwardInput::Argument:
+    return forward.getOperand(input.index);
+  case BackwardInput::Result:
+    return forward.getResult(input.index);
+  case BackwardInput::Saved:
+    return forward.getResult(kind.results + input.index);
+  }
+  llvm_unreachable("an input has one of three sources");
+}
+
+/// `slice` of every iteration, one after the other.
+static Type stackedType(Type slice, int64_t iterations, StringAttr along) {
+  auto type = cast<RankedTensorType>(slice);
+  SmallVector<int64_t> shape = {iterations};
+  SmallVector<StringAttr> names = {along};
+  llvm::append_range(shape, type.getShape());
+  llvm::append_range(names, nn::dimNames(type));
+  return nn::namedTensor(type.getElementType(), shape, names);
+}
+
+/// The operator that reads `v` from what is kept across steps, or null.
+static StateOpInterface readerOf(Value v) {
+  auto state = v.getDefiningOp<StateOpInterface>();
+  return state && state.getStateAccess() == StateAccess::Read ? state : StateOpInterface();
+}
+
+Value Passage::constant(Location loc, Type type, double value) {
+  return nn::FillOp::create(b, loc, type, b.getF64FloatAttr(value));
+}
+
+void Passage::addLoss(Value value, StringRef total) {
+  nn::AccumulateOp::create(b, value.getLoc(), value, total, nn::Slot::Value);
+}
+
+void Passage::forward(Block &from, ValueRange arguments, StringRef total) {
+  map.map(from.getArguments(), arguments);
+  for (Operation &op : from.without_terminator()) {
+    auto original = dyn_cast<func::CallOp>(op);
+    if (auto layers = dyn_cast<nn::RepeatOp>(op))
+      steps.push_back(repeat(layers));
+    else if (original && kinds[original.getCallee()].chunks)
+      steps.push_back(pieces(original, kinds[original.getCallee()], total));
+    else if (original)
+      steps.push_back(call(original));
+    else
+      b.clone(op, map);
+  }
+  loss = map.lookupOrNull(from.getTerminator()->getOperand(0));
+  if (loss)
+    addLoss(loss, total);
+}
+
+/// Forward and, with `record`, backward of each piece in turn.
+Passage::Pieces Passage::pieces(func::CallOp original, SplitKind &kind, StringRef total) {
+  const Chunks &chunks = *kind.chunks;
+  Location loc = original.getLoc();
+  auto isGivenInPieces = [&](Value v) {
+    return llvm::any_of(chunks.along.getAsValueRange<StringAttr>(),
+                        [&](StringRef dim) { return nn::findDim(v.getType(), dim) >= 0; });
+  };
+  SmallVector<Value> scanned, wholes;
+  SmallVector<Type> slices, stacked;
+  for (auto [v, type] : llvm::zip(original.getOperands(), kind.forward.getArgumentTypes()))
+    if (isGivenInPieces(v)) {
+      scanned.push_back(map.lookup(v));
+      slices.push_back(type);
+    }
+  auto body = std::make_unique<Region>();
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Block *block = b.createBlock(body.get(), {}, slices, SmallVector<Location>(slices.size(), loc));
+    SmallVector<Value> operands;
+    unsigned next = 0;
+    for (Value v : original.getOperands()) {
+      Operation *load = readerOf(map.lookup(v));
+      operands.push_back(isGivenInPieces(v) ? Value(block->getArgument(next++))
+                         : load             ? b.clone(*load)->getResult(0)
+                                            : map.lookup(v));
+    }
+    auto made = func::CallOp::create(b, loc, kind.forward, operands);
+    addLoss(made.getResult(0), total);
+    SmallVector<Value> yielded;
+    if (record) {
+      Gradients inner;
+      inner[made.getResult(0)] = constant(loc, made.getResult(0).getType(), 1.0);
+      back({made, &kind}, inner, [](Value v) { return v; });
+      for (auto [v, argument] : llvm::zip(scanned, block->getArguments()))
+        if (inner.contains(argument)) {
+          yielded.push_back(inner.lookup(argument));
+          wholes.push_back(v);
+          stacked.push_back(v.getType());
+        }
+    }
+    nn::YieldOp::create(b, loc, yielded);
+  }
+  int64_t count = 1;
+  for (int64_t n : chunks.pieces)
+    count *= n;
+  bool oneBlock = llvm::all_of(chunks.blocks, [](int64_t n) { return n == 1; });
+  auto made =
+      nn::RepeatOp::create(b, loc, TypeRange(), stacked, b.getI64IntegerAttr(count), chunks.along,
+                           b.getDenseI64ArrayAttr(chunks.pieces),
+                           oneBlock ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(chunks.blocks),
+                           UnitAttr(), DenseI64ArrayAttr(), ValueRange(), scanned);
+  made.getBody().takeBody(*body);
+  Pieces out;
+  for (auto [v, gradient] : llvm::zip(wholes, made.getStacked()))
+    out.gradients[v] = gradient;
+  return out;
+}
+
+Passage::Call Passage::call(func::CallOp original) {
+  SplitKind &kind = kinds[original.getCallee()];
+  SmallVector<Value> operands =
+      llvm::map_to_vector(original.getOperands(), [&](Value v) { return map.lookup(v); });
+  auto made = func::CallOp::create(b, original.getLoc(), kind.forward, operands);
+  map.map(original.getResults(), made.getResults().take_front(original.getNumResults()));
+  return {made, &kind};
+}
+
+Passage::Repeat Passage::repeat(nn::RepeatOp original) {
+  Repeat out;
+  Location loc = original.getLoc();
+  Block &from = original.getBody().front();
+  auto body = std::make_unique<Region>();
+  SmallVector<Value> yielded;
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Block *block =
+        b.createBlock(body.get(), {}, from.getArgumentTypes(),
+                      llvm::map_to_vector(from.getArguments(), [](Value v) { return v.getLoc(); }));
+    map.map(from.getArguments(), block->getArguments());
+    for (Operation &op : from.without_terminator()) {
+      if (auto inner = dyn_cast<func::CallOp>(op))
+        out.calls.push_back(call(inner));
+      else
+        b.clone(op, map);
+    }
+    for (Value v : from.getTerminator()->getOperands())
+      yielded.push_back(map.lookup(v));
+    for (const Call &inner : out.calls)
+      if (record)
+        stack(inner, out, block);
+    for (auto [v, position] : out.stacked)
+      yielded.push_back(v);
+    nn::YieldOp::create(b, loc, yielded);
+  }
+  auto along = b.getStringAttr("layer");
+  SmallVector<Type> stacked;
+  for (auto [v, position] : out.stacked)
+    stacked.push_back(stackedType(v.getType(), original.getIterations(), along));
+  SmallVector<Value> carried =
+      llvm::map_to_vector(original.getCarried(), [&](Value v) { return map.lookup(v); });
+  out.made =
+      nn::RepeatOp::create(b, loc, TypeRange(ValueRange(carried)), stacked, original.getCountAttr(),
+                           b.getArrayAttr({along}), DenseI64ArrayAttr(), DenseI64ArrayAttr(),
+                           UnitAttr(), original.getLayersAttr(), carried, ValueRange());
+  out.made.getBody().takeBody(*body);
+  map.map(original.getLast(), out.made.getLast());
+  return out;
+}
+
+/// Notes what the backward half of `call` reads and differs between iterations.
+void Passage::stack(const Call &call, Repeat &into, Block *block) {
+  for (BackwardInput input : call.kind->inputs) {
+    Value v = valueOf(call.made, *call.kind, input);
+    if (v.getParentBlock() == block && !readerOf(v))
+      into.stacked.insert({v, into.stacked.size()});
+  }
+}
+
+void Passage::backward() {
+  Gradients gradients;
+  if (loss)
+    gradients[loss] = constant(loss.getLoc(), loss.getType(), 1.0);
+  for (const auto &step : llvm::reverse(steps)) {
+    if (auto *made = std::get_if<Call>(&step))
+      back(*made, gradients, [](Value v) { return v; });
+    else if (auto *layers = std::get_if<Repeat>(&step))
+      back(*layers, gradients);
+    else
+      for (auto [v, gradient] : std::get<Pieces>(step).gradients)
+        add(gradients, v, gradient);
+  }
+}
+
+Value Passage::gradientOf(Value v, Gradients &gradients) {
+  Value known = gradients.lookup(v);
+  return known ? known : constant(v.getLoc(), v.getType(), 0.0);
+}
+
+void Passage::add(Gradients &gradients, Value of, Value gradient) {
+  Value &sum = gradients[of];
+  sum = sum ? nn::AddOp::create(b, gradient.getLoc(), sum.getType(), sum, gradient).getResult()
+            : gradient;
+}
+
+/// `seen` is what a value of the forward is called on the way back.
+void Passage::back(const Call &call, Gradients &gradients, function_ref<Value(Value)> seen) {
+  const SplitKind &kind = *call.kind;
+  func::CallOp forward = call.made;
+  SmallVector<Value> inputs;
+  for (BackwardInput input : kind.inputs)
+    inputs.push_back(seen(valueOf(forward, kind, input)));
+  for (int64_t r : kind.activeResults)
+    inputs.push_back(gradientOf(forward.getResult(r), gradients));
+  auto made = func::CallOp::create(b, forward.getLoc(), kind.backward, inputs);
+  for (auto [a, gradient] : llvm::zip(kind.activeArguments, made.getResults())) {
+    Value operand = forward.getOperand(a);
+    if (auto source = readerOf(operand))
+      nn::AccumulateOp::create(b, forward.getLoc(), gradient, source.getStateSymbol(),
+                               nn::Slot::Gradient);
+    else
+      add(gradients, operand, gradient);
+  }
+}
+
+void Passage::back(const Repeat &repeat, Gradients &gradients) {
+  nn::RepeatOp forward = repeat.made;
+  Location loc = forward.getLoc();
+  Block &from = forward.getBody().front();
+  SmallVector<Value> carried =
+      llvm::map_to_vector(forward.getLast(), [&](Value v) { return gradientOf(v, gradients); });
+  unsigned count = carried.size();
+  auto made = nn::RepeatOp::create(b, loc, TypeRange(ValueRange(carried)), TypeRange(),
+                                   forward.getCountAttr(), forward.getAlongAttr(),
+                                   DenseI64ArrayAttr(), DenseI64ArrayAttr(), b.getUnitAttr(),
+                                   forward.getLayersAttr(), carried, forward.getStacked());
+  OpBuilder::InsertionGuard guard(b);
+  SmallVector<Type> types(made.getResultTypes());
+  for (auto [v, position] : repeat.stacked)
+    types.push_back(v.getType());
+  Block *block =
+      b.createBlock(&made.getBody(), {}, types, SmallVector<Location>(types.size(), loc));
+  Gradients inner;
+  for (auto [v, gradient] :
+       llvm::zip(from.getTerminator()->getOperands().take_front(count), block->getArguments()))
+    add(inner, v, gradient);
+  IRMapping loads;
+  auto seen = [&](Value v) -> Value {
+    if (auto it = repeat.stacked.find(v); it != repeat.stacked.end())
+      return block->getArgument(count + it->second);
+    if (v.getParentBlock() != &from || loads.contains(v))
+      return loads.lookupOrDefault(v);
+    return b.clone(*v.getDefiningOp(), loads)->getResult(0);
+  };
+  for (const Call &call : llvm::reverse(repeat.calls))
+    back(call, inner, seen);
+  SmallVector<Value> yielded =
+      llvm::map_to_vector(from.getArguments(), [&](Value v) { return gradientOf(v, inner); });
+  nn::YieldOp::create(b, loc, yielded);
+  b.setInsertionPointAfter(made);
+  for (auto [v, gradient] : llvm::zip(forward.getCarried(), made.getLast()))
+    add(gradients, v, gradient);
+}
+
+} // namespace cleave

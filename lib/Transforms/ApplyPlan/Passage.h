@@ -1,0 +1,72 @@
+//===- Passage.h - Forward through the layers and back ---------------------===//
+#pragma once
+
+#include "dialects/NN/NN.h"
+#include "lib/Transforms/ApplyPlan/Split.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+#include <variant>
+#include <vector>
+
+namespace cleave {
+
+/// Builds the calls of a micro-batch at a builder's insertion point: those of the
+/// forward halves in the order of `@forward`, then those of the backward halves.
+/// A repeat of layers becomes one repeat forward, which stacks what the backward
+/// reads, and one backward, which scans that in reverse. A kind that runs in pieces
+/// becomes one repeat that goes forward and back for each piece.
+class Passage {
+public:
+  /// With `record` the way back can be built; without, nothing is kept for it.
+  Passage(mlir::OpBuilder &builder, llvm::StringMap<SplitKind> &kinds, bool record)
+      : b(builder), kinds(kinds), record(record) {}
+
+  /// Goes through `from`, the block of `@forward`, whose arguments are `arguments`
+  /// here, and adds the loss to the scalar `total`.
+  void forward(mlir::Block &from, mlir::ValueRange arguments, llvm::StringRef total);
+
+  /// Goes back from the loss with the gradient 1; parameters' gradients are
+  /// accumulated in their slots.
+  void backward();
+
+private:
+  using Gradients = llvm::DenseMap<mlir::Value, mlir::Value>;
+  struct Call {
+    mlir::func::CallOp made;
+    SplitKind *kind;
+  };
+  struct Repeat {
+    nn::RepeatOp made;
+    std::vector<Call> calls;
+    /// Values of its block and which stacked result has them.
+    llvm::MapVector<mlir::Value, unsigned> stacked;
+  };
+
+  /// The gradients of what was given in pieces.
+  struct Pieces {
+    llvm::MapVector<mlir::Value, mlir::Value> gradients;
+  };
+
+  Call call(mlir::func::CallOp original);
+  Pieces pieces(mlir::func::CallOp original, SplitKind &kind, llvm::StringRef total);
+  void addLoss(mlir::Value loss, llvm::StringRef total);
+  Repeat repeat(nn::RepeatOp original);
+  void stack(const Call &call, Repeat &into, mlir::Block *block);
+
+  void back(const Call &call, Gradients &gradients,
+            llvm::function_ref<mlir::Value(mlir::Value)> seen);
+  void back(const Repeat &repeat, Gradients &gradients);
+  void add(Gradients &gradients, mlir::Value of, mlir::Value gradient);
+  mlir::Value gradientOf(mlir::Value v, Gradients &gradients);
+  mlir::Value constant(mlir::Location loc, mlir::Type type, double value);
+
+  mlir::OpBuilder &b;
+  llvm::StringMap<SplitKind> &kinds;
+  bool record;
+  mlir::IRMapping map;
+  std::vector<std::variant<Call, Repeat, Pieces>> steps;
+  mlir::Value loss;
+};
+
+} // namespace cleave
