@@ -73,8 +73,8 @@ private:
       if (shares.lookup(v) != Share::Term)
         return at(joint, "returns a value that is no sum over pieces");
     for (auto [argument, gradient] : llvm::zip(active, returned.drop_front(results))) {
-      Share wanted = shares.lookup(joint.getArgument(argument)) == Share::Part ? Share::Part
-                                                                              : Share::Term;
+      Share wanted =
+          shares.lookup(joint.getArgument(argument)) == Share::Part ? Share::Part : Share::Term;
       if (shares.lookup(gradient) != wanted)
         return at(joint, "has a gradient that no piece can give its share of");
     }

@@ -87,9 +87,11 @@ static rt::StatusOr<Cluster> readFile(const std::string &path, const std::string
   Cluster cluster;
   cluster.name = in.string("name").value_or(sys::path::stem(path).str());
   cluster.device = in.string("device").value_or("");
-  int64_t nodes = in.integer("nodes", {.min = 1}).value_or(1);
+  // As many as presets may have, so that their product is a number.
+  constexpr int64_t most = 1000000;
+  int64_t nodes = in.integer("nodes", {.min = 1, .max = most}).value_or(1);
   cluster.nodes = count.value_or(nodes);
-  cluster.devicesPerNode = in.integer("devices_per_node", {.min = 1}).value_or(1);
+  cluster.devicesPerNode = in.integer("devices_per_node", {.min = 1, .max = most}).value_or(1);
   in.string("source");
   for (const char *key : {"mtbf_hours_per_device", "power_overhead", "price_per_device_hour"})
     in.number(key, {.min = 0});

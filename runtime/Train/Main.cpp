@@ -112,6 +112,15 @@ Status Run::openLog() {
   shared.summary.emplace(steps());
   if (flags.log.empty())
     return {};
+  std::vector<std::string> inputs = flags.data;
+  inputs.insert(inputs.end(), flags.evalData.begin(), flags.evalData.end());
+  inputs.push_back(flags.init);
+  for (const std::string &input : inputs)
+    if (std::error_code failed; std::filesystem::equivalent(flags.log, input, failed) && !failed)
+      return userError("flags.bad_value", fmt::format("'{}' is read and cannot be the log", input))
+          .withGiven("--log " + flags.log)
+          .withRule("a log does not replace what the run reads")
+          .suggest("--log log.jsonl");
   CLEAVE_RT_ASSIGN_OR_RETURN(shared.log, firstStep > 0 ? MetricsLog::resume(flags.log, firstStep)
                                                        : MetricsLog::create(flags.log));
   return {};

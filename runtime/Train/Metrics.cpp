@@ -68,7 +68,8 @@ StatusOr<MetricsLog> MetricsLog::create(const std::string &path) {
 
 StatusOr<MetricsLog> MetricsLog::resume(const std::string &path, uint64_t lastStep) {
   std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored))
+  // Devices and pipes keep no lines to go on from.
+  if (!std::filesystem::is_regular_file(path, ignored))
     return create(path);
   MetricsLog log;
   log.path = path;

@@ -42,6 +42,12 @@ class CommandLines(harness.Case):
         self.refuse("cluster.bad_count", "compile", self.model, "--emit=nn", "--cluster", "local:")
         self.refuse("plan.unknown_pin", "compile", self.model, "--emit=nn", "--pin", "dp=1,")
 
+    def test_clusters_beyond_counting(self):
+        for nodes in (2 ** 32, 2 ** 63 - 1):
+            cluster = self.written({"nodes": nodes, "devices_per_node": 2 ** 32})
+            self.refuse("cluster.out_of_range", "compile", self.model, "--emit=nn", "--cluster",
+                        cluster)
+
     def test_options_are_no_values(self):
         text = self.path("text")
         with open(text, "w", encoding="utf-8") as file:

@@ -295,6 +295,23 @@ TEST(TrainMain, FoldersAreTriedBeforeTheFirstStep) {
     }
 }
 
+TEST(TrainMain, ALogReplacesNoInput) {
+  TrainRun run;
+  const std::string tokens = readWholeFile(run.file("tokens.bin")).value();
+  std::filesystem::create_symlink("tokens.bin", run.file("link"));
+  for (const char *log : {"tokens.bin", "link"})
+    expectSays(refused(run, {"--steps", "2", "--log", run.file(log)}), 2, "error[flags.bad_value]");
+  EXPECT_EQ(readWholeFile(run.file("tokens.bin")).value(), tokens);
+}
+
+TEST(TrainMain, ADeviceIsALogOfAResumedRunToo) {
+  TrainRun run;
+  for (const char *steps : {"2", "4"})
+    EXPECT_EQ(run(tiny::program(2, 2, 1), {"--steps", steps, "--log", "/dev/null", "--checkpoint",
+                                           run.file("save"), "--resume"}),
+              0);
+}
+
 TEST(TrainMain, OneRunAtATimeSavesIntoAFolder) {
   TrainRun run;
   const std::vector<std::string> flags = {"--steps", "4", "--checkpoint", run.file("save"),
