@@ -138,7 +138,6 @@ constexpr std::array otherNames = {
     OtherName{"steps", stepsHere},
     OtherName{"max_steps", stepsHere},
     OtherName{"train_iters", stepsHere},
-    OtherName{"shuffle", "data.order"},
 };
 
 /// Puts our key in place of the nearest by letters, where the given one is known.
