@@ -79,7 +79,7 @@ private:
 Status Run::prepare(std::string_view image, Program fromImage) {
   program = std::move(fromImage);
   machine = probeMachine();
-  CLEAVE_RT_RETURN_IF_ERROR(checkHost(program));
+  CLEAVE_RT_RETURN_IF_ERROR(checkHost(program, machine));
   CLEAVE_RT_RETURN_IF_ERROR(
       checkWorld(program, flags, [](const char *name) { return std::getenv(name); }));
   if (flags.device != "cpu")

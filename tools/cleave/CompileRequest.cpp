@@ -3,9 +3,9 @@
 #include "CompileRequest.h"
 #include "ModelInput.h"
 #include "runtime/Base/Files.h"
+#include "runtime/Base/Machine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/TargetParser/Host.h"
 
 #include <fmt/format.h>
 
@@ -103,10 +103,8 @@ static rt::Status checkRecipe(const rt::Recipe &recipe) {
 
 static rt::StatusOr<cpu::Profile> readProfile(const std::string &name) {
   std::string wanted = name;
-  if (name == "host") {
-    auto features = llvm::sys::getHostCPUFeatures();
-    wanted = features.lookup("avx512f") && features.lookup("avx512vl") ? "avx512" : "avx2";
-  }
+  if (name == "host")
+    wanted = rt::probeMachine().x86Level >= 4 ? "avx512" : "avx2";
   auto profile = cpu::Profile::byName(wanted);
   if (mlir::succeeded(profile))
     return *profile;

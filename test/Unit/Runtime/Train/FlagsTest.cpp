@@ -87,6 +87,26 @@ TEST(World, IsTheCompiledOne) {
             "runtime.transport_missing");
 }
 
+TEST(World, NeedsTheInstructionsOfTheProgram) {
+  Program program = tiny::program(1, 1, 1);
+  MachineInfo machine;
+  machine.processor = "Some processor";
+  const char *profiles[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
+  for (unsigned needed = 1; needed <= 4; ++needed)
+    for (machine.x86Level = 0; machine.x86Level <= 4; ++machine.x86Level) {
+      program.profile = profiles[needed - 1];
+      EXPECT_EQ(checkHost(program, machine).ok(), machine.x86Level >= needed)
+          << program.profile << " on level " << machine.x86Level;
+    }
+  machine.x86Level = 3;
+  const Status avx512 = checkHost(program, machine);
+  EXPECT_EQ(avx512.error().kind, "runtime.host_unsupported");
+  EXPECT_EQ(avx512.error().exitCode, ExitCode::Missing);
+  const std::string text = renderText(avx512.error());
+  for (const char *part : {"x86-64-v4", "x86-64-v3 (Some processor)", "--profile avx2"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+}
+
 TEST(World, SharesTheCores) {
   TrainFlags flags;
   EXPECT_EQ(threadsPerRank(tiny::program(2, 1, 1), flags, 8), 4u);
