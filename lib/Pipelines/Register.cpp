@@ -11,6 +11,7 @@
 #include "cleave/Transforms/Sharding/Sharding.h"
 #include "cleave/Transforms/Sizes/Sizes.h"
 #include "dialects/Dist/Dist.h"
+#include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
 #include "dialects/Plan/Plan.h"
 #include "mlir/InitAllDialects.h"
@@ -20,7 +21,7 @@
 void cleave::registerAllDialects(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<nn::NNDialect, dist::DistDialect, plan::PlanDialect>();
+  registry.insert<nn::NNDialect, dist::DistDialect, plan::PlanDialect, exec::ExecDialect>();
 }
 
 void cleave::registerAllPasses() {
