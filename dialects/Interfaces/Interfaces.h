@@ -18,6 +18,14 @@ namespace cleave {
 /// What a state operator does to the tensor that it addresses.
 enum class StateAccess { Read, Write, Accumulate };
 
+/// How a repeat slices one dimension: into `pieces`, of which each has a part of
+/// each of `blocks` blocks.
+struct Slicing {
+  int64_t dim;
+  int64_t pieces;
+  int64_t blocks;
+};
+
 } // namespace cleave
 
 #include "dialects/Interfaces/Interfaces.h.inc"

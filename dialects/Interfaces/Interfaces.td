@@ -135,20 +135,23 @@ def RepeatInterface : OpInterface<"RepeatOpInterface"> {
     after the last iteration, then the stacked ones. Whatever else the block reads
     from outside is the same in every iteration.
 
-    Slices are taken along one dimension. Where that is cut over ranks, every rank
-    takes slices of its own block: seen whole, the dimension consists of *blocks*,
-    and slice i is the i-th part of each.
+    Slices are pieces along one or more dimensions: the pieces of the last one
+    follow each other, then the next piece of the one before comes. Where a dimension
+    is cut over ranks, every rank takes pieces of its own block: seen whole, the
+    dimension consists of *blocks*, and piece i is the i-th part of each.
   }];
   let methods = [
     InterfaceMethod<"Number of iterations.", "int64_t", "getIterations">,
     InterfaceMethod<"Whether the slices are taken and put from the last to the first.",
       "bool", "isReversed">,
     InterfaceMethod<"Number of carried values.", "unsigned", "getNumCarried">,
-    InterfaceMethod<"The dimension of a scanned or stacked value along which it is sliced.",
-      "int64_t", "getSliceDim", (ins "::mlir::Type":$whole)>,
-    InterfaceMethod<"Blocks of that dimension.", "int64_t", "getSliceBlocks">,
-    InterfaceMethod<"Says that the operator sees one rank's block alone.",
-      "void", "setOneSliceBlock">,
+    InterfaceMethod<"Along which dimensions of a scanned or stacked value it is sliced.",
+      "::llvm::SmallVector<::cleave::Slicing>", "getSlicing", (ins "::mlir::Type":$whole)>,
+    InterfaceMethod<[{
+        Says that the operator sees one rank's blocks alone: divides the blocks of
+        each sliced dimension, in order, by the number in `ways`.
+      }],
+      "void", "divideBlocks", (ins "::llvm::ArrayRef<int64_t>":$ways)>,
   ];
   let extraSharedClassDeclaration = [{
     /// The slice that iteration `iteration` (the first is 0) takes or puts.

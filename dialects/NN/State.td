@@ -97,12 +97,13 @@ def NN_RepeatOp : NN_Op<"repeat", [SingleBlock, RecursiveMemoryEffects, AttrSize
   let summary = "Runs its block a number of times";
   let description = [{
     See `RepeatOpInterface` for what is carried, scanned and stacked. Slices are
-    taken along the dimension `along`: a slice lacks it, and the whole has one index
-    of it for each iteration; or a slice has a part of it. `layers` = [first, step]
-    numbers the iterations for people.
+    taken along the dimensions `along`, of each in as many pieces as `pieces` says
+    (one for each iteration, if not given) of as many blocks as `blocks` says (one).
+    A slice may lack such a dimension; the whole has one index of it for each piece.
+    `layers` = [first, step] numbers the iterations for people.
 
     ```mlir
-    %y, %tape = nn.repeat 126 along "layer" carry(%x : !stream) -> !stream stack(!tapes)
+    %y, %tape = nn.repeat 126 along ["layer"] carry(%x : !stream) -> !stream stack(!tapes)
         attributes {layers = array<i64: 0, 1>} {
     ^bb0(%h: !stream):
       %w = nn.load @"layers.{0..125}.weight" value : !weight
@@ -111,14 +112,15 @@ def NN_RepeatOp : NN_Op<"repeat", [SingleBlock, RecursiveMemoryEffects, AttrSize
     }
     ```
   }];
-  let arguments = (ins I64Attr:$count, OptionalAttr<StrAttr>:$along, UnitAttr:$reverse,
-                       DefaultValuedAttr<I64Attr, "1">:$blocks,
+  let arguments = (ins I64Attr:$count, OptionalAttr<StrArrayAttr>:$along,
+                       OptionalAttr<DenseI64ArrayAttr>:$pieces,
+                       OptionalAttr<DenseI64ArrayAttr>:$blocks, UnitAttr:$reverse,
                        OptionalAttr<DenseI64ArrayAttr>:$layers,
                        Variadic<NN_Tensor>:$carried, Variadic<NN_Tensor>:$scanned);
   let results = (outs Variadic<NN_Tensor>:$last, Variadic<NN_Tensor>:$stacked);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $count (`along` $along^)? (`reverse` $reverse^)? (`blocks` $blocks^)?
+    $count (`along` $along^)? (`pieces` $pieces^)? (`blocks` $blocks^)? (`reverse` $reverse^)?
     (`carry` `(` $carried^ `:` type($carried) `)`)? (`scan` `(` $scanned^ `:` type($scanned) `)`)?
     (`->` type($last)^)? (`stack` `(` type($stacked)^ `)`)? attr-dict-with-keyword $body
   }];
@@ -128,9 +130,8 @@ def NN_RepeatOp : NN_Op<"repeat", [SingleBlock, RecursiveMemoryEffects, AttrSize
     int64_t getIterations() { return static_cast<int64_t>(getCount()); }
     bool isReversed() { return getReverse(); }
     unsigned getNumCarried() { return getCarried().size(); }
-    int64_t getSliceDim(::mlir::Type whole);
-    int64_t getSliceBlocks() { return static_cast<int64_t>(getBlocks()); }
-    void setOneSliceBlock() { setBlocks(1); }
+    ::llvm::SmallVector<::cleave::Slicing> getSlicing(::mlir::Type whole);
+    void divideBlocks(::llvm::ArrayRef<int64_t> ways);
   }];
 }
 

@@ -23,7 +23,7 @@ LogicalResult SolutionOp::verify() {
   if (getVersion() < 1 || getVersion() > kVersion)
     return emitOpError() << "has version " << getVersion() << "; this build reads 1 to "
                          << kVersion;
-  llvm::StringSet<> axes, assigned, parameters;
+  llvm::StringSet<> axes, assigned, parameters, chunked;
   unsigned batches = 0, layouts = 0;
   for (Operation &op : getBody().front()) {
     if (auto axis = dyn_cast<AxisOp>(op)) {
@@ -37,6 +37,9 @@ LogicalResult SolutionOp::verify() {
     } else if (auto parameter = dyn_cast<ParameterOp>(op)) {
       if (!parameters.insert(parameter.getName()).second)
         return parameter.emitOpError() << "places '" << parameter.getName() << "' twice";
+    } else if (auto chunk = dyn_cast<ChunkOp>(op)) {
+      if (!chunked.insert(chunk.getKind()).second)
+        return chunk.emitOpError() << "cuts '" << chunk.getKind() << "' into pieces twice";
     } else if (isa<BatchOp>(op)) {
       ++batches;
     } else if (isa<LayoutOp>(op)) {
@@ -47,6 +50,17 @@ LogicalResult SolutionOp::verify() {
   }
   if (batches != 1 || layouts != 1)
     return emitOpError("needs one plan.batch and one plan.layout");
+  return success();
+}
+
+LogicalResult ChunkOp::verify() {
+  llvm::StringSet<> seen;
+  for (StringRef name : getAlong().getAsValueRange<StringAttr>())
+    if (!seen.insert(name).second)
+      return emitOpError() << "names '" << name << "' twice";
+  if (seen.empty() || getPieces().size() != seen.size() ||
+      llvm::any_of(getPieces(), [](int64_t n) { return n < 1; }))
+    return emitOpError("needs one number of pieces, at least 1, for each dimension");
   return success();
 }
 

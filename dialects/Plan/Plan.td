@@ -22,6 +22,7 @@ def Plan_Dialect : Dialect {
       plan.axis "tensor" [2, 2]
       plan.layout {batch = ["data"], sequence = ["tensor"]}
       plan.parameter "mlp.gate_proj.weight" {ffn = ["tensor"]}
+      plan.chunk "head" along ["batch"] pieces [2]
       plan.assign "block" "mlp.gate" {batch = ["data"], ffn = ["tensor"]}
     }
     ```
@@ -67,6 +68,20 @@ def Plan_ParameterOp : Plan_Entry<"parameter"> {
   let description = [{ A parameter that is not listed is held whole by every rank. }];
   let arguments = (ins StrAttr:$name, DictionaryAttr:$stored);
   let assemblyFormat = "$name $stored attr-dict";
+}
+
+def Plan_ChunkOp : Plan_Entry<"chunk"> {
+  let summary = "A kind whose forward and backward are done together, piece by piece";
+  let description = [{
+    The kind must be the last one of the model, and its results sums over the pieces.
+    Each piece has one of `pieces` equal parts of a rank's share of a micro-batch
+    along each dimension of `along`; values between the kind's forward and backward
+    (logits, above all) are then of a piece's size. The pieces of the last dimension
+    follow each other.
+  }];
+  let arguments = (ins StrAttr:$kind, StrArrayAttr:$along, DenseI64ArrayAttr:$pieces);
+  let assemblyFormat = "$kind `along` $along `pieces` $pieces attr-dict";
+  let hasVerifier = 1;
 }
 
 def Plan_AssignOp : Plan_Entry<"assign"> {

@@ -175,7 +175,7 @@ SmallVector<Value> Importer::callRepeatedly(const LayerRun &run, Location loc, V
                                             func::FuncOp forward) {
   auto repeat = nn::RepeatOp::create(
       builder, loc, TypeRange(carried), TypeRange(), builder.getI64IntegerAttr(run.count),
-      StringAttr(), UnitAttr(), builder.getI64IntegerAttr(1),
+      ArrayAttr(), DenseI64ArrayAttr(), DenseI64ArrayAttr(), UnitAttr(),
       builder.getDenseI64ArrayAttr({run.first.layer, run.step}), carried, ValueRange());
   OpBuilder::InsertionGuard guard(builder);
   SmallVector<Location> locations(carried.size(), loc);

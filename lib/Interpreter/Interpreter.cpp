@@ -207,17 +207,29 @@ LogicalResult Run::enter(CallOpInterface op, Frame &frame) {
 }
 
 /// Visits the elements of slice `index` of a tensor of shape `whole`: positions in
-/// the slice and in the whole. Along `dim` the whole has `blocks` blocks of one part
-/// for each of `count` slices.
-static void forSlice(ArrayRef<int64_t> whole, int64_t dim, int64_t count, int64_t blocks,
-                     int64_t index, function_ref<void(int64_t, int64_t)> visit) {
-  int64_t outer = HostTensor::count(whole.take_front(dim)),
-          inner = HostTensor::count(whole.drop_front(dim + 1)),
-          part = whole[dim] / (count * blocks), at = 0;
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t block = 0; block < blocks; ++block)
-      for (int64_t i = 0; i < part * inner; ++i)
-        visit(at++, (o * whole[dim] + (block * count + index) * part) * inner + i);
+/// the slice and in the whole.
+static void forSlice(ArrayRef<int64_t> whole, ArrayRef<Slicing> slicing, int64_t index,
+                     function_ref<void(int64_t, int64_t)> visit) {
+  // Along each dimension, where each index of the slice lies in the whole.
+  SmallVector<SmallVector<int64_t>> places;
+  for (int64_t size : whole) {
+    places.emplace_back();
+    for (int64_t i = 0; i < size; ++i)
+      places.back().push_back(i);
+  }
+  for (const Slicing &s : llvm::reverse(slicing)) {
+    int64_t piece = index % s.pieces, part = whole[s.dim] / (s.pieces * s.blocks);
+    index /= s.pieces;
+    llvm::erase_if(places[s.dim], [&](int64_t i) { return i / part % s.pieces != piece; });
+  }
+  int64_t at = 0;
+  std::function<void(size_t, int64_t)> visitFrom = [&](size_t dim, int64_t base) {
+    if (dim == whole.size())
+      return visit(at++, base);
+    for (int64_t i : places[dim])
+      visitFrom(dim + 1, base * whole[dim] + i);
+  };
+  visitFrom(0, 0);
 }
 
 LogicalResult Run::repeat(RepeatOpInterface op, Frame &frame) {
@@ -234,8 +246,7 @@ LogicalResult Run::repeat(RepeatOpInterface op, Frame &frame) {
   }
   auto slices = [&](ArrayRef<int64_t> whole, Type type,
                     function_ref<void(int64_t, int64_t)> visit) {
-    forSlice(whole, op.getSliceDim(type), op.getIterations(), op.getSliceBlocks(),
-             op.getSliceIndex(iteration), visit);
+    forSlice(whole, op.getSlicing(type), op.getSliceIndex(iteration), visit);
   };
   int64_t outside = iteration;
   for (iteration = 0; iteration < op.getIterations(); ++iteration) {

@@ -1,5 +1,6 @@
 //===- Check.cpp - Can this plan be carried out on this model? -------------===//
 
+#include "cleave/Analysis/Chunks.h"
 #include "cleave/Planner/Planner.h"
 #include "dialects/Interfaces/Interfaces.h"
 #include "dialects/NN/NN.h"
@@ -50,6 +51,9 @@ public:
           return failure();
       } else if (auto assign = dyn_cast<plan::AssignOp>(op)) {
         if (failed(checkAssign(assign)))
+          return failure();
+      } else if (auto chunk = dyn_cast<plan::ChunkOp>(op)) {
+        if (failed(checkChunk(chunk)))
           return failure();
       }
     }
@@ -146,17 +150,86 @@ private:
         parameter.getName(), known);
   }
 
-  LogicalResult checkAssign(plan::AssignOp assign) {
-    auto kind = model.lookupSymbol<func::FuncOp>(assign.getKind());
-    if (!kind || !kind->hasAttr("nn.kind")) {
-      std::vector<std::string> known;
-      for (auto f : model.getOps<func::FuncOp>())
-        if (f->hasAttr("nn.kind"))
-          known.push_back(f.getName().str());
-      return refuseName(
-          assign, "plan.unknown_kind: the model has no kind of layer '" + assign.getKind() + "'",
-          assign.getKind(), known);
+  /// The kind called `name`, or nothing and a diagnostic at `entry`.
+  func::FuncOp findKind(Operation *entry, StringRef name) {
+    auto kind = model.lookupSymbol<func::FuncOp>(name);
+    if (kind && kind->hasAttr("nn.kind"))
+      return kind;
+    std::vector<std::string> known;
+    for (auto f : model.getOps<func::FuncOp>())
+      if (f->hasAttr("nn.kind"))
+        known.push_back(f.getName().str());
+    (void)refuseName(entry, "plan.unknown_kind: the model has no kind of layer '" + name + "'",
+                     name, known);
+    return {};
+  }
+
+  /// The pieces are equal, and the kind can run in them.
+  LogicalResult checkChunk(plan::ChunkOp chunk) {
+    func::FuncOp kind = findKind(chunk, chunk.getKind());
+    if (!kind)
+      return failure();
+    auto batch = plan::entry<plan::BatchOp>(solution);
+    auto layout = plan::entry<plan::LayoutOp>(solution);
+    for (auto [name, pieces] :
+         llvm::zip(chunk.getAlong().getAsValueRange<StringAttr>(), chunk.getPieces())) {
+      if (name != "batch" && name != "sequence")
+        return refuseName(chunk, "plan.unknown_factor: pieces are not made along '" + name + "'",
+                          name, {"batch", "sequence"});
+      int64_t size = name == "batch" ? int64_t(batch.getMicro()) : int64_t(batch.getSequence());
+      auto list = layout.getDims().getAs<ArrayAttr>(name);
+      int64_t ways = list && name != "batch" ? axes.size(axes.expand(list)) : 1;
+      if (size % ways == 0 && size / ways % pieces == 0)
+        continue;
+      int64_t fewer = std::max<int64_t>(std::min<int64_t>(pieces, size / ways), 1);
+      while (size % ways == 0 && size / ways % fewer != 0)
+        --fewer;
+      InFlightDiagnostic error =
+          refuse(chunk,
+                 "plan.chunk_indivisible: " + Twine(size) + " elements along '" + name + "' on " +
+                     Twine(ways) + " ranks do not give " + Twine(pieces) + " equal pieces",
+                 "ranks × pieces divides micro (batch) or the sequence");
+      error.attachNote() << "suggestion: " << (size % ways == 0 ? fewer : 1) << " pieces";
+      return error;
     }
+    if (failed(checkOneSequence(chunk, batch)))
+      return failure();
+    auto joint = model.lookupSymbol<func::FuncOp>((chunk.getKind() + ".joint").str());
+    for (StringRef name : chunk.getAlong().getAsValueRange<StringAttr>())
+      if (auto obstacle = joint ? findChunkObstacle(joint, name) : std::nullopt)
+        return refuse(chunk,
+                      "plan.chunk_unsupported: '" + chunk.getKind() +
+                          "' cannot run in pieces along '" + name + "': '" +
+                          obstacle->op->getName().getStringRef() + "' " + obstacle->reason,
+                      "the last kind runs in pieces, if its results are sums over them");
+    return success();
+  }
+
+  /// A part of a sequence is a run of memory only if it is of one sequence.
+  LogicalResult checkOneSequence(plan::ChunkOp chunk, plan::BatchOp batch) {
+    int64_t sequences = batch.getMicro();
+    for (auto [name, pieces] :
+         llvm::zip(chunk.getAlong().getAsValueRange<StringAttr>(), chunk.getPieces())) {
+      if (name == "batch")
+        sequences /= pieces;
+      if (name != "sequence" || pieces == 1 || sequences == 1)
+        continue;
+      InFlightDiagnostic error = refuse(
+          chunk,
+          "plan.chunk_indivisible: a piece would have parts of " + Twine(sequences) + " sequences",
+          "along [\"batch\", \"sequence\"], in as many pieces of the batch as micro has "
+          "sequences");
+      error.attachNote() << "suggestion: along [\"batch\", \"sequence\"] pieces ["
+                         << batch.getMicro() << ", " << pieces << "]";
+      return error;
+    }
+    return success();
+  }
+
+  LogicalResult checkAssign(plan::AssignOp assign) {
+    func::FuncOp kind = findKind(assign, assign.getKind());
+    if (!kind)
+      return failure();
     std::vector<std::string> known;
     SmallVector<Operation *> at;
     for (Operation &op : kind.getBody().getOps())

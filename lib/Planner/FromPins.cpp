@@ -1,6 +1,7 @@
 //===- FromPins.cpp - A plan for a request ---------------------------------===//
 
 #include "dialects/NN/NN.h"
+#include "lib/Planner/Chunks.h"
 #include "lib/Planner/Policy.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SetVector.h"
@@ -194,6 +195,7 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
     layout["sequence"] = {"tensor"};
   plan::LayoutOp::create(b, loc, toDictionary(b, layout));
   writeKinds(b, loc, model, policy);
+  writeChunks(solution, model);
   return module;
 }
 

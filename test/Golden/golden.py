@@ -3,7 +3,8 @@
 
     golden.py CLEAVE GOLDEN_DIR MODEL LAYOUT [LAYOUT ...]
 
-A layout is RANKS[:PINS], for example 4:dp=2,tp=2,sp=1. The tolerances are those
+A layout is RANKS[:PINS[:PIECES]], for example 4:dp=2,tp=2,sp=1:batch=2,sequence=4, where
+PIECES are those of classifier and loss. The tolerances are those
 that test/golden/README.md reasons: loss 1e-5 absolute, gradient norm 5e-5
 relative, final weights rms 2e-6 (entries of `null_gradient` left out).
 """
@@ -50,13 +51,29 @@ def run(command):
         raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}")
 
 
+def plan_in_pieces(command, pieces, path):
+    """The plan that `command` makes, with classifier and loss in pieces ("batch=4,sequence=2")."""
+    run(command + ["--emit=plan", "-o", path])
+    names, numbers = zip(*(entry.split("=") for entry in pieces.split(",")))
+    chunk = f'  plan.chunk "head" along {json.dumps(names)} pieces [{", ".join(numbers)}]\n'
+    lines = open(path).read().splitlines(keepends=True)
+    at = max(i for i, line in enumerate(lines) if "plan.assign" in line)
+    with open(path, "w") as file:
+        file.writelines(lines[:at + 1] + [chunk] + lines[at + 1:])
+    return path
+
+
 def check(cleave, golden, model, layout, work):
     folder = os.path.join(golden, model)
-    ranks, _, pins = layout.partition(":")
+    ranks, pins, pieces = (layout.split(":") + ["", ""])[:3]
     binary, log, out = (os.path.join(work, n) for n in ("train", "log.jsonl", "out"))
     command = [cleave, "compile", os.path.join(folder, "config.json"), "--recipe",
-               os.path.join(golden, "recipe.json"), "--cluster", f"local:{ranks}", "-o", binary]
-    run(command + (["--pin", pins] if pins else []))
+               os.path.join(golden, "recipe.json"), "--cluster", f"local:{ranks}"]
+    command += ["--pin", pins] if pins else []
+    if pieces:
+        plan = plan_in_pieces(command, pieces, os.path.join(work, "plan.mlir"))
+        command = [w for w in command if w not in ("--pin", pins)] + ["--plan", plan]
+    run(command + ["-o", binary])
     run([binary, "--data", os.path.join(folder, "tokens.bin"), "--steps", "20", "--init",
          os.path.join(folder, "model.safetensors"), "--log", log, "--export", out])
     expected = json.load(open(os.path.join(folder, "expected.json")))

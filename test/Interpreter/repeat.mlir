@@ -26,7 +26,7 @@ func.func private @fill(%x: tensor<2xf32, #m>) {
 func.func @main(%x: tensor<2xf32, #m> {cleave.value = dense<[1.0, 2.0]> : tensor<2xf32>}) -> (tensor<2xf32, #m>, tensor<2x2xf32, #lm>, tensor<2x2xf32, #lm>) {
   call @fill(%x) : (tensor<2xf32, #m>) -> ()
   // h ← h + w·x: 1 + 1·1 = 2, then 2 + 2·1 = 4 for the first element.
-  %y, %tape = nn.repeat 2 along "layer" carry(%x : tensor<2xf32, #m>) -> tensor<2xf32, #m> stack(tensor<2x2xf32, #lm>) {
+  %y, %tape = nn.repeat 2 along ["layer"] carry(%x : tensor<2xf32, #m>) -> tensor<2xf32, #m> stack(tensor<2x2xf32, #lm>) {
   ^bb0(%h: tensor<2xf32, #m>):
     %w = nn.load @"h.{3..5:2}.w" value : tensor<2xf32, #m>
     %p = nn.mul %w, %x : (tensor<2xf32, #m>, tensor<2xf32, #m>) -> tensor<2xf32, #m>
@@ -34,7 +34,7 @@ func.func @main(%x: tensor<2xf32, #m> {cleave.value = dense<[1.0, 2.0]> : tensor
     nn.yield %z, %h : tensor<2xf32, #m>, tensor<2xf32, #m>
   }
   %one = nn.fill {value = 1.0 : f64} : () -> tensor<2xf32, #m>
-  %last, %back = nn.repeat 2 along "layer" reverse carry(%one : tensor<2xf32, #m>) scan(%tape : tensor<2x2xf32, #lm>) -> tensor<2xf32, #m> stack(tensor<2x2xf32, #lm>) {
+  %last, %back = nn.repeat 2 along ["layer"] reverse carry(%one : tensor<2xf32, #m>) scan(%tape : tensor<2x2xf32, #lm>) -> tensor<2xf32, #m> stack(tensor<2x2xf32, #lm>) {
   ^bb0(%g: tensor<2xf32, #m>, %t: tensor<2xf32, #m>):
     %w = nn.load @"h.{3..5:2}.w" value : tensor<2xf32, #m>
     %gt = nn.add %g, %t : (tensor<2xf32, #m>, tensor<2xf32, #m>) -> tensor<2xf32, #m>

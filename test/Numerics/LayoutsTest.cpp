@@ -82,6 +82,13 @@ static std::vector<Layout> layouts() {
       }
   out.push_back({"dp1_tp1_micro4", 1, 1, false, true, 4});
   out.push_back({"dp2_tp2_sp_micro2", 2, 2, true, true, 2});
+  // Classifier and loss in pieces of the batch, of each sequence, or both.
+  out.push_back({"pieces_b4", 1, 1, false, true, 1, 4, 1});
+  out.push_back({"micro8_pieces_s4", 1, 1, false, true, 8, 1, 4});
+  out.push_back({"dp2_micro2_pieces_b2_s4", 2, 1, false, true, 2, 2, 4});
+  out.push_back({"tp2_pieces_b8_s2", 1, 2, false, true, 1, 8, 2});
+  out.push_back({"dp2_tp2_sp_pieces_b4_s8", 2, 2, true, true, 1, 4, 8});
+  out.push_back({"tp4_sp_novocab_micro8_pieces_s2", 1, 4, true, false, 8, 1, 2});
   return out;
 }
 

@@ -50,6 +50,9 @@ public:
     request.pins.sequence = layout.sequence;
     request.pins.vocabulary = layout.vocabulary;
     auto plan = need(planPhase(*module, request));
+    addChunk(solutionOf(*plan));
+    need(withDiagnostics(context,
+                         [&] { return checkPlan(solutionOf(*plan), *module, request.ranks); }));
     need(applyPhase(*module, *plan, OptimizerSettings()));
     need(distPhase(*module));
     mesh = dist::Mesh(*module->getOps<dist::MeshOp>().begin());
@@ -76,6 +79,14 @@ public:
   }
 
 private:
+  void addChunk(plan::SolutionOp solution) {
+    if (layout.batchPieces * layout.sequencePieces == 1)
+      return;
+    OpBuilder b = OpBuilder::atBlockEnd(&solution.getBody().front());
+    plan::ChunkOp::create(b, solution.getLoc(), "head", b.getStrArrayAttr({"batch", "sequence"}),
+                          ArrayRef<int64_t>{layout.batchPieces, layout.sequencePieces});
+  }
+
   dist::ShardingAttr shardingOf(Operation *symbol, StringRef slot) {
     auto sharding = symbol->getAttrOfType<dist::ShardingAttr>(("dist." + slot).str());
     return sharding ? sharding : dist::ShardingAttr::replicated(&context, 0);

@@ -20,6 +20,8 @@ struct Layout {
   int64_t dp = 1, tp = 1;
   bool sequence = false, vocabulary = true;
   int64_t microBatches = 1;
+  /// Pieces that classifier and loss run in.
+  int64_t batchPieces = 1, sequencePieces = 1;
   /// Only the first `raggedLength` targets of a sequence count.
   bool ragged = false;
 };

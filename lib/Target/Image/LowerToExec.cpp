@@ -23,7 +23,8 @@ static int64_t bytesOf(Value v) { return cast<RankedTensorType>(v.getType()).get
 /// "layers.*/mlp.gate", or the operator's name where it has no path.
 static std::string labelOf(ArrayRef<Operation *> ops) {
   Operation *op = ops.front();
-  std::string label = op->getParentOfType<RepeatOpInterface>() ? "layers.*/" : "";
+  auto repeat = op->getParentOfType<RepeatOpInterface>();
+  std::string label = !repeat ? "" : repeat->hasAttr("layers") ? "layers.*/" : "pieces.*/";
   auto path = op->getAttrOfType<StringAttr>("nn.path");
   return label + (path ? path.str() : op->getName().getStringRef().str());
 }
@@ -106,13 +107,42 @@ private:
                            "an exchange");
   }
 
+  /// Whether slices are runs of memory that follow each other: a slice has one index
+  /// of each dimension before the last of which it has a part.
+  static bool hasContiguousSlices(RepeatOpInterface op, Value whole) {
+    SmallVector<int64_t> extent(cast<RankedTensorType>(whole.getType()).getShape());
+    int64_t before = -1, last = -1;
+    for (const Slicing &s : op.getSlicing(whole.getType())) {
+      if (s.blocks != 1 || s.dim < before)
+        return false;
+      extent[s.dim] /= s.pieces;
+      before = s.dim;
+      if (s.pieces > 1)
+        last = s.dim;
+    }
+    return llvm::all_of(ArrayRef(extent).take_front(std::max<int64_t>(last, 0)),
+                        [](int64_t n) { return n == 1; });
+  }
+
+  static LogicalResult checkContiguous(RepeatOpInterface op) {
+    SmallVector<Value> wholes(op->getOperands().drop_front(op.getNumCarried()));
+    llvm::append_range(wholes, op->getResults().drop_front(op.getNumCarried()));
+    for (Value v : wholes)
+      if (!hasContiguousSlices(op, v))
+        return op->emitOpError() << "has slices of " << v.getType() << " that are not contiguous";
+    return success();
+  }
+
   LogicalResult emitRepeat(RepeatOpInterface op, Unit &unit, Placement &placement) {
     Block &block = op.getRepeatedBlock();
+    if (failed(checkContiguous(op)))
+      return failure();
     for (auto [v, argument] :
          llvm::zip(op->getOperands().take_front(op.getNumCarried()), block.getArguments()))
       copy(placement.region(v), placement.region(argument), "carry", op->getLoc());
     auto layers = op->getAttrOfType<DenseI64ArrayAttr>("layers");
-    auto repeat = exec::RepeatOp::create(builder, op->getLoc(), "layers", op.getIterations(),
+    auto repeat = exec::RepeatOp::create(builder, op->getLoc(), layers ? "layers" : "pieces",
+                                         op.getIterations(),
                                          layers ? layers.asArrayRef() : ArrayRef<int64_t>({0, 1}));
     OpBuilder::InsertionGuard outside(builder);
     builder.createBlock(&repeat.getBody());

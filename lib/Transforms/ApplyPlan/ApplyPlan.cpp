@@ -79,9 +79,22 @@ public:
       entry.setResultAttr(i, "dist.sharding", sharded(entry.getResultTypes()[i], {}));
   }
 
-  int64_t dataRanks() {
-    auto list = plan::entry<plan::LayoutOp>(solution).getDims().getAs<ArrayAttr>("batch");
+  /// How many ways values between layers are cut along `dim`.
+  int64_t ways(StringRef dim) {
+    auto list = plan::entry<plan::LayoutOp>(solution).getDims().getAs<ArrayAttr>(dim);
     return list ? axes.size(axes.expand(list)) : 1;
+  }
+
+  /// The pieces of `kind`, if the plan runs it in pieces.
+  std::optional<Chunks> chunksOf(StringRef kind) {
+    for (auto chunk : solution.getOps<plan::ChunkOp>())
+      if (chunk.getKind() == kind) {
+        Chunks chunks{chunk.getAlong(), SmallVector<int64_t>(chunk.getPieces()), {}};
+        for (StringRef name : chunk.getAlong().getAsValueRange<StringAttr>())
+          chunks.blocks.push_back(ways(name));
+        return chunks;
+      }
+    return std::nullopt;
   }
 
 private:
@@ -137,6 +150,21 @@ private:
 };
 } // namespace
 
+/// The joint graphs of kinds that run in pieces, with the sizes of a piece.
+static LogicalResult sizePieces(ModuleOp module, Annotator &annotator,
+                                std::map<std::string, int64_t> sizes) {
+  for (auto joint : module.getOps<func::FuncOp>())
+    if (auto of = joint->getAttrOfType<FlatSymbolRefAttr>("nn.joint"))
+      if (auto chunks = annotator.chunksOf(of.getValue())) {
+        for (auto [name, pieces] :
+             llvm::zip(chunks->along.getAsValueRange<StringAttr>(), chunks->pieces))
+          sizes[name.str()] /= pieces;
+        if (failed(specializeSizes(joint, sizes)))
+          return failure();
+      }
+  return success();
+}
+
 LogicalResult applyPlan(ModuleOp module, plan::SolutionOp solution,
                         const OptimizerSettings &optimizer) {
   if (failed(checkApplicable(module, solution)))
@@ -144,9 +172,10 @@ LogicalResult applyPlan(ModuleOp module, plan::SolutionOp solution,
   module.getContext()->loadDialect<dist::DistDialect>();
   Annotator annotator(module, solution);
   auto batch = plan::entry<plan::BatchOp>(solution);
-  int64_t sequences = batch.getMicro() * annotator.dataRanks();
-  if (failed(specializeSizes(module,
-                             {{"batch", sequences}, {"sequence", int64_t(batch.getSequence())}})))
+  const std::map<std::string, int64_t> sizes = {
+      {"batch", batch.getMicro() * annotator.ways("batch")},
+      {"sequence", int64_t(batch.getSequence())}};
+  if (failed(sizePieces(module, annotator, sizes)) || failed(specializeSizes(module, sizes)))
     return failure();
   annotator.addMesh();
   annotator.placeParameters();
@@ -159,6 +188,7 @@ LogicalResult applyPlan(ModuleOp module, plan::SolutionOp solution,
       continue;
     auto original = module.lookupSymbol<func::FuncOp>(of.getValue());
     SplitKind &kind = kinds[of.getValue()] = splitJoint(joint);
+    kind.chunks = annotator.chunksOf(of.getValue());
     annotator.placeBoundary(kind, original);
     annotator.assign(kind.forward, of.getValue());
     annotator.assign(kind.backward, of.getValue());

@@ -72,18 +72,17 @@ private:
                  {"tokens", "targets", "positions"}, results);
   }
 
-  /// The forward pass on an entry's inputs; returns the loss.
-  Value pass(Passage &passage, Block *body) {
+  /// The forward pass on an entry's inputs, which adds to the loss.
+  void pass(Passage &passage, Block *body) {
     SmallVector<Value> arguments(body->getArguments());
     arguments.push_back(loadScalar("step.scale"));
-    Value loss = passage.forward(forward.getBody().front(), arguments);
-    accumulate(loss, "step.loss");
-    return loss;
+    passage.forward(forward.getBody().front(), arguments, "step.loss");
   }
 
   void microbatch() {
     Passage passage(b, kinds, /*record=*/true);
-    passage.backward(pass(passage, tokenEntry("microbatch", {})));
+    pass(passage, tokenEntry("microbatch", {}));
+    passage.backward();
     end();
   }
 
@@ -103,9 +102,9 @@ private:
       if (layers) {
         auto range = cast<DenseI64ArrayAttr>(layers);
         auto repeat = nn::RepeatOp::create(
-            b, loc, TypeRange(), TypeRange(), b.getI64IntegerAttr(range[1]), StringAttr(),
-            UnitAttr(), b.getI64IntegerAttr(1), b.getDenseI64ArrayAttr({range[0], range[2]}),
-            ValueRange(), ValueRange());
+            b, loc, TypeRange(), TypeRange(), b.getI64IntegerAttr(range[1]), ArrayAttr(),
+            DenseI64ArrayAttr(), DenseI64ArrayAttr(), UnitAttr(),
+            b.getDenseI64ArrayAttr({range[0], range[2]}), ValueRange(), ValueRange());
         b.createBlock(&repeat.getBody());
         nn::YieldOp::create(b, loc, ValueRange());
         b.setInsertionPointToStart(&repeat.getBody().front());

@@ -32,17 +32,85 @@ Value Passage::constant(Location loc, Type type, double value) {
   return nn::FillOp::create(b, loc, type, b.getF64FloatAttr(value));
 }
 
-Value Passage::forward(Block &from, ValueRange arguments) {
+void Passage::addLoss(Value value, StringRef total) {
+  nn::AccumulateOp::create(b, value.getLoc(), value, total, nn::Slot::Value);
+}
+
+void Passage::forward(Block &from, ValueRange arguments, StringRef total) {
   map.map(from.getArguments(), arguments);
   for (Operation &op : from.without_terminator()) {
-    if (auto original = dyn_cast<nn::RepeatOp>(op))
-      steps.push_back(repeat(original));
-    else if (auto original = dyn_cast<func::CallOp>(op))
+    auto original = dyn_cast<func::CallOp>(op);
+    if (auto layers = dyn_cast<nn::RepeatOp>(op))
+      steps.push_back(repeat(layers));
+    else if (original && kinds[original.getCallee()].chunks)
+      steps.push_back(pieces(original, kinds[original.getCallee()], total));
+    else if (original)
       steps.push_back(call(original));
     else
       b.clone(op, map);
   }
-  return map.lookup(from.getTerminator()->getOperand(0));
+  loss = map.lookupOrNull(from.getTerminator()->getOperand(0));
+  if (loss)
+    addLoss(loss, total);
+}
+
+/// Forward and, with `record`, backward of each piece in turn.
+Passage::Pieces Passage::pieces(func::CallOp original, SplitKind &kind, StringRef total) {
+  const Chunks &chunks = *kind.chunks;
+  Location loc = original.getLoc();
+  auto isGivenInPieces = [&](Value v) {
+    return llvm::any_of(chunks.along.getAsValueRange<StringAttr>(),
+                        [&](StringRef dim) { return nn::findDim(v.getType(), dim) >= 0; });
+  };
+  SmallVector<Value> scanned, wholes;
+  SmallVector<Type> slices, stacked;
+  for (auto [v, type] : llvm::zip(original.getOperands(), kind.forward.getArgumentTypes()))
+    if (isGivenInPieces(v)) {
+      scanned.push_back(map.lookup(v));
+      slices.push_back(type);
+    }
+  auto body = std::make_unique<Region>();
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Block *block = b.createBlock(body.get(), {}, slices, SmallVector<Location>(slices.size(), loc));
+    SmallVector<Value> operands;
+    unsigned next = 0;
+    for (Value v : original.getOperands()) {
+      Operation *load = map.lookup(v).getDefiningOp<nn::LoadOp>();
+      operands.push_back(isGivenInPieces(v) ? Value(block->getArgument(next++))
+                         : load             ? b.clone(*load)->getResult(0)
+                                            : map.lookup(v));
+    }
+    auto made = func::CallOp::create(b, loc, kind.forward, operands);
+    addLoss(made.getResult(0), total);
+    SmallVector<Value> yielded;
+    if (record) {
+      Gradients inner;
+      inner[made.getResult(0)] = constant(loc, made.getResult(0).getType(), 1.0);
+      back({made, &kind}, inner, [](Value v) { return v; });
+      for (auto [v, argument] : llvm::zip(scanned, block->getArguments()))
+        if (inner.contains(argument)) {
+          yielded.push_back(inner.lookup(argument));
+          wholes.push_back(v);
+          stacked.push_back(v.getType());
+        }
+    }
+    nn::YieldOp::create(b, loc, yielded);
+  }
+  int64_t count = 1;
+  for (int64_t n : chunks.pieces)
+    count *= n;
+  bool oneBlock = llvm::all_of(chunks.blocks, [](int64_t n) { return n == 1; });
+  auto made =
+      nn::RepeatOp::create(b, loc, TypeRange(), stacked, b.getI64IntegerAttr(count), chunks.along,
+                           b.getDenseI64ArrayAttr(chunks.pieces),
+                           oneBlock ? DenseI64ArrayAttr() : b.getDenseI64ArrayAttr(chunks.blocks),
+                           UnitAttr(), DenseI64ArrayAttr(), ValueRange(), scanned);
+  made.getBody().takeBody(*body);
+  Pieces out;
+  for (auto [v, gradient] : llvm::zip(wholes, made.getStacked()))
+    out.gradients[v] = gradient;
+  return out;
 }
 
 Passage::Call Passage::call(func::CallOp original) {
@@ -87,9 +155,10 @@ Passage::Repeat Passage::repeat(nn::RepeatOp original) {
     stacked.push_back(stackedType(v.getType(), original.getIterations(), along));
   SmallVector<Value> carried =
       llvm::map_to_vector(original.getCarried(), [&](Value v) { return map.lookup(v); });
-  out.made = nn::RepeatOp::create(
-      b, loc, TypeRange(ValueRange(carried)), stacked, original.getCountAttr(), along, UnitAttr(),
-      original.getBlocksAttr(), original.getLayersAttr(), carried, ValueRange());
+  out.made =
+      nn::RepeatOp::create(b, loc, TypeRange(ValueRange(carried)), stacked, original.getCountAttr(),
+                           b.getArrayAttr({along}), DenseI64ArrayAttr(), DenseI64ArrayAttr(),
+                           UnitAttr(), original.getLayersAttr(), carried, ValueRange());
   out.made.getBody().takeBody(*body);
   map.map(original.getLast(), out.made.getLast());
   return out;
@@ -104,14 +173,18 @@ void Passage::stack(const Call &call, Repeat &into, Block *block) {
   }
 }
 
-void Passage::backward(Value loss) {
+void Passage::backward() {
   Gradients gradients;
-  gradients[loss] = constant(loss.getLoc(), loss.getType(), 1.0);
+  if (loss)
+    gradients[loss] = constant(loss.getLoc(), loss.getType(), 1.0);
   for (const auto &step : llvm::reverse(steps)) {
     if (auto *made = std::get_if<Call>(&step))
       back(*made, gradients, [](Value v) { return v; });
+    else if (auto *layers = std::get_if<Repeat>(&step))
+      back(*layers, gradients);
     else
-      back(std::get<Repeat>(step), gradients);
+      for (auto [v, gradient] : std::get<Pieces>(step).gradients)
+        add(gradients, v, gradient);
   }
 }
 
@@ -154,9 +227,9 @@ void Passage::back(const Repeat &repeat, Gradients &gradients) {
       llvm::map_to_vector(forward.getLast(), [&](Value v) { return gradientOf(v, gradients); });
   unsigned count = carried.size();
   auto made = nn::RepeatOp::create(b, loc, TypeRange(ValueRange(carried)), TypeRange(),
-                                   forward.getCountAttr(), forward.getAlongAttr(), b.getUnitAttr(),
-                                   forward.getBlocksAttr(), forward.getLayersAttr(), carried,
-                                   forward.getStacked());
+                                   forward.getCountAttr(), forward.getAlongAttr(),
+                                   DenseI64ArrayAttr(), DenseI64ArrayAttr(), b.getUnitAttr(),
+                                   forward.getLayersAttr(), carried, forward.getStacked());
   OpBuilder::InsertionGuard guard(b);
   SmallVector<Type> types(made.getResultTypes());
   for (auto [v, position] : repeat.stacked)

@@ -14,7 +14,8 @@ namespace cleave {
 /// Builds the calls of a micro-batch at a builder's insertion point: those of the
 /// forward halves in the order of `@forward`, then those of the backward halves.
 /// A repeat of layers becomes one repeat forward, which stacks what the backward
-/// reads, and one backward, which scans that in reverse.
+/// reads, and one backward, which scans that in reverse. A kind that runs in pieces
+/// becomes one repeat that goes forward and back for each piece.
 class Passage {
 public:
   /// With `record` the way back can be built; without, nothing is kept for it.
@@ -22,12 +23,12 @@ public:
       : b(builder), kinds(kinds), record(record) {}
 
   /// Goes through `from`, the block of `@forward`, whose arguments are `arguments`
-  /// here, and returns the loss.
-  mlir::Value forward(mlir::Block &from, mlir::ValueRange arguments);
+  /// here, and adds the loss to the scalar `total`.
+  void forward(mlir::Block &from, mlir::ValueRange arguments, llvm::StringRef total);
 
-  /// Goes back from `loss` with the gradient 1; parameters' gradients are
+  /// Goes back from the loss with the gradient 1; parameters' gradients are
   /// accumulated in their slots.
-  void backward(mlir::Value loss);
+  void backward();
 
 private:
   using Gradients = llvm::DenseMap<mlir::Value, mlir::Value>;
@@ -42,7 +43,14 @@ private:
     llvm::MapVector<mlir::Value, unsigned> stacked;
   };
 
+  /// The gradients of what was given in pieces.
+  struct Pieces {
+    llvm::MapVector<mlir::Value, mlir::Value> gradients;
+  };
+
   Call call(mlir::func::CallOp original);
+  Pieces pieces(mlir::func::CallOp original, SplitKind &kind, llvm::StringRef total);
+  void addLoss(mlir::Value loss, llvm::StringRef total);
   Repeat repeat(nn::RepeatOp original);
   void stack(const Call &call, Repeat &into, mlir::Block *block);
 
@@ -57,7 +65,8 @@ private:
   llvm::StringMap<SplitKind> &kinds;
   bool record;
   mlir::IRMapping map;
-  std::vector<std::variant<Call, Repeat>> steps;
+  std::vector<std::variant<Call, Repeat, Pieces>> steps;
+  mlir::Value loss;
 };
 
 } // namespace cleave

@@ -1,6 +1,7 @@
 //===- Precondition.cpp - What a module must be for a plan to be applied ---===//
 
 #include "lib/Transforms/ApplyPlan/Precondition.h"
+#include "cleave/Analysis/Chunks.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/NN/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -110,6 +111,46 @@ static LogicalResult checkCalls(Block &block, const llvm::DenseSet<StringAttr> &
   return success();
 }
 
+/// What runs in pieces is the last kind, its pieces are equal on all ranks, and it
+/// is a sum over them.
+static LogicalResult checkChunk(plan::ChunkOp chunk, ModuleOp module, plan::SolutionOp solution) {
+  plan::AxisTable axes(solution);
+  auto batch = plan::entry<plan::BatchOp>(solution);
+  auto layout = plan::entry<plan::LayoutOp>(solution);
+  auto joint = module.lookupSymbol<func::FuncOp>((chunk.getKind() + ".joint").str());
+  if (!joint)
+    return chunk.emitOpError() << "names a kind that has no joint graph: '" << chunk.getKind()
+                               << "'";
+  Block &forward = module.lookupSymbol<func::FuncOp>("forward").getBody().front();
+  auto last = forward.getTerminator()->getOperand(0).getDefiningOp<func::CallOp>();
+  if (!last || last.getCallee() != chunk.getKind() || last.getNumResults() != 1)
+    return chunk.emitOpError("runs a kind in pieces that is not the last one");
+  for (auto [name, pieces] :
+       llvm::zip(chunk.getAlong().getAsValueRange<StringAttr>(), chunk.getPieces())) {
+    int64_t size = name == "batch"      ? batch.getMicro()
+                   : name == "sequence" ? int64_t(batch.getSequence())
+                                        : 0;
+    if (size == 0)
+      return chunk.emitOpError() << "makes pieces along '" << name
+                                 << "'; they are along batch or sequence";
+    auto list = layout.getDims().getAs<ArrayAttr>(name);
+    int64_t ways = list && name != "batch" ? axes.size(axes.expand(list)) : 1;
+    if (size % (ways * pieces) != 0)
+      return chunk.emitOpError() << "cannot make " << pieces << " equal pieces of " << size
+                                 << " elements along '" << name << "' on each of " << ways
+                                 << " ranks";
+    if (auto obstacle = findChunkObstacle(joint, name)) {
+      InFlightDiagnostic error = chunk.emitOpError()
+                                 << "runs '" << chunk.getKind() << "' in pieces along '" << name
+                                 << "', which it cannot";
+      error.attachNote(obstacle->op->getLoc())
+          << "'" << obstacle->op->getName() << "' " << obstacle->reason;
+      return error;
+    }
+  }
+  return success();
+}
+
 LogicalResult checkApplicable(ModuleOp module, plan::SolutionOp solution) {
   for (auto mesh : module.getOps<dist::MeshOp>())
     return mesh.emitOpError("is there already: a plan has been applied to this module");
@@ -131,7 +172,12 @@ LogicalResult checkApplicable(ModuleOp module, plan::SolutionOp solution) {
       return failure();
     joints.insert(function->getAttrOfType<FlatSymbolRefAttr>("nn.joint").getAttr());
   }
-  return checkCalls(module.lookupSymbol<func::FuncOp>("forward").getBody().front(), joints);
+  if (failed(checkCalls(module.lookupSymbol<func::FuncOp>("forward").getBody().front(), joints)))
+    return failure();
+  for (auto chunk : solution.getOps<plan::ChunkOp>())
+    if (failed(checkChunk(chunk, module, solution)))
+      return failure();
+  return success();
 }
 
 } // namespace cleave

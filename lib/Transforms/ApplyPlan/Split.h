@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <optional>
 
 namespace cleave {
 
@@ -11,9 +12,17 @@ struct BackwardInput {
   unsigned index;
 };
 
+/// The pieces that a kind is run in, as `nn.repeat` takes them.
+struct Chunks {
+  mlir::ArrayAttr along;
+  llvm::SmallVector<int64_t> pieces, blocks;
+};
+
 /// The two halves of a kind and how a caller connects them.
 struct SplitKind {
   mlir::func::FuncOp forward, backward;
+  /// Where the halves take a piece at a time.
+  std::optional<Chunks> chunks;
   unsigned results = 0;
   llvm::SmallVector<BackwardInput> inputs;
   /// Positions of the results that have a gradient, and of the arguments that

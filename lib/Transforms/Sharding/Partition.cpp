@@ -96,6 +96,21 @@ private:
     return success();
   }
 
+  /// How many ways the sliced dimensions are cut; the same for all values (checked).
+  SmallVector<int64_t> waysOfPieces(RepeatOpInterface op) {
+    SmallVector<int64_t> ways;
+    auto of = [&](ValueRange values, StringRef list) {
+      auto notes = op->getAttrOfType<ArrayAttr>(list);
+      for (auto [v, note] : llvm::drop_begin(llvm::zip(values, notes), op.getNumCarried()))
+        if (ways.empty())
+          for (const Slicing &s : op.getSlicing(v.getType()))
+            ways.push_back(mesh.size(cast<ShardingAttr>(note).axes(s.dim)));
+    };
+    of(op->getOperands(), "dist.in");
+    of(op->getResults(), "dist.out");
+    return ways;
+  }
+
   LogicalResult rewriteRepeat(OpBuilder &b, RepeatOpInterface op, ValueRange operands,
                               TypeRange types) {
     OperationState state(op->getLoc(), op->getName(), operands, types, kept(op));
@@ -107,7 +122,7 @@ private:
     if (failed(fill(*block, op.getRepeatedBlock())))
       return failure();
     Operation *made = b.create(state);
-    cast<RepeatOpInterface>(made).setOneSliceBlock();
+    cast<RepeatOpInterface>(made).divideBlocks(waysOfPieces(op));
     map.map(op->getResults(), made->getResults());
     return success();
   }
@@ -258,15 +273,35 @@ static LogicalResult checkOperands(Operation *op) {
   return success();
 }
 
-/// What the block of a repeat yields is what the repeat returns.
-static LogicalResult checkYielded(Operation *end, RepeatOpInterface repeat) {
+/// What the block of a repeat yields is what the repeat returns, and pieces are the
+/// same for all that it scans and stacks.
+static LogicalResult checkRepeat(Operation *end, RepeatOpInterface repeat) {
   auto yielded = end->getAttrOfType<ArrayAttr>("dist.in"),
        returned = repeat->getAttrOfType<ArrayAttr>("dist.out"),
        taken = repeat->getAttrOfType<ArrayAttr>("dist.in");
-  for (unsigned i = 0; i < repeat.getNumCarried(); ++i)
+  unsigned carried = repeat.getNumCarried();
+  for (unsigned i = 0; i < carried; ++i)
     if (yielded[i] != returned[i] || taken[i] != returned[i])
       return repeat->emitOpError()
              << "takes, yields and returns carried value " << i << " in different places";
+  SmallVector<Axes> first;
+  auto agree = [&](Value v, Attribute note) -> LogicalResult {
+    SmallVector<Axes> axes;
+    for (const Slicing &s : repeat.getSlicing(v.getType()))
+      axes.push_back(cast<ShardingAttr>(note).axes(s.dim));
+    if (first.empty())
+      first = axes;
+    if (axes != first)
+      return repeat->emitOpError("slices values that are cut in different ways along the sliced "
+                                 "dimensions");
+    return success();
+  };
+  for (unsigned i = carried; i < repeat->getNumOperands(); ++i)
+    if (failed(agree(repeat->getOperand(i), taken[i])))
+      return failure();
+  for (unsigned i = carried; i < repeat->getNumResults(); ++i)
+    if (failed(agree(repeat->getResult(i), returned[i])))
+      return failure();
   return success();
 }
 
@@ -279,7 +314,7 @@ static LogicalResult checkReady(FunctionOpInterface function) {
       return failure();
     if (auto repeat = dyn_cast<RepeatOpInterface>(op->getParentOp());
         repeat && op->hasTrait<OpTrait::IsTerminator>())
-      return checkYielded(op, repeat);
+      return checkRepeat(op, repeat);
     FunctionOpInterface other;
     if (auto call = dyn_cast<CallOpInterface>(op))
       other = dyn_cast_or_null<FunctionOpInterface>(call.resolveCallable());

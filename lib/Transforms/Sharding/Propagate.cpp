@@ -134,8 +134,10 @@ private:
   static ShardingAttr ofSlice(RepeatOpInterface repeat, ShardingAttr whole, Type wholeType,
                               Type slice) {
     SmallVector<SmallVector<StringAttr>> dims;
+    bool removed = rankOf(slice) != rankOf(wholeType);
     for (int64_t d = 0; d < rankOf(wholeType); ++d)
-      if (rankOf(slice) == rankOf(wholeType) || d != repeat.getSliceDim(wholeType))
+      if (!removed ||
+          llvm::none_of(repeat.getSlicing(wholeType), [&](const Slicing &s) { return s.dim == d; }))
         dims.push_back(whole.axes(d));
     return ShardingAttr::get(whole.getContext(), dims, whole.getPartial());
   }
@@ -146,38 +148,63 @@ private:
     for (unsigned d = 0; d < slice.getDims().size(); ++d)
       dims.push_back(slice.axes(d));
     if (rankOf(sliceType) != rankOf(whole))
-      dims.insert(dims.begin() + repeat.getSliceDim(whole), SmallVector<StringAttr>());
+      for (const Slicing &s : repeat.getSlicing(whole))
+        dims.insert(dims.begin() + s.dim, SmallVector<StringAttr>());
     return ShardingAttr::get(slice.getContext(), dims, slice.getPartial());
   }
 
-  /// The dimension that is dealt out to iterations is cut into its blocks or not at
-  /// all; otherwise a slice would lie on some of the ranks only.
-  LogicalResult checkSliced(RepeatOpInterface repeat, Value whole, ShardingAttr sharding) {
-    int64_t ways = mesh.size(sharding.axes(repeat.getSliceDim(whole.getType())));
-    if (ways == 1 || ways == repeat.getSliceBlocks())
-      return success();
-    return repeat->emitOpError() << "slices " << whole.getType() << " in "
-                                 << repeat.getSliceBlocks()
-                                 << " blocks along a dimension that is cut " << ways << " ways";
+  /// Pieces are parts of every rank's block: all scanned values are cut along the
+  /// sliced dimensions as the first one that is cut.
+  SmallVector<Axes> axesOfPieces(RepeatOpInterface repeat) {
+    SmallVector<Axes> axes;
+    for (Value v : repeat->getOperands().drop_front(repeat.getNumCarried()))
+      for (auto [i, s] : llvm::enumerate(repeat.getSlicing(v.getType()))) {
+        axes.resize(std::max(axes.size(), i + 1));
+        if (axes[i].empty())
+          axes[i] = placed.lookup(v).axes(s.dim);
+      }
+    return axes;
   }
 
-  /// What is carried lies in every iteration as it does before the first, complete.
+  /// A dimension may be cut into its blocks, or not at all; otherwise a slice would
+  /// lie on some of the ranks only.
+  LogicalResult checkPieces(RepeatOpInterface repeat, Value whole, ShardingAttr sharding) {
+    for (const Slicing &s : repeat.getSlicing(whole.getType()))
+      if (int64_t ways = mesh.size(sharding.axes(s.dim)); ways != 1 && ways != s.blocks)
+        return repeat->emitOpError() << "slices " << whole.getType() << " in " << s.blocks
+                                     << " blocks along a dimension that is cut " << ways << " ways";
+    return success();
+  }
+
+  /// Where a repeat needs an operand: carried values lie in every iteration as
+  /// before the first, complete.
+  ShardingAttr needed(RepeatOpInterface repeat, unsigned i, ArrayRef<Axes> pieces) {
+    Value v = repeat->getOperand(i);
+    ShardingAttr own = placed.lookup(v);
+    if (i < repeat.getNumCarried())
+      return ShardingAttr::get(own.getContext(), own.getDims(), ArrayRef<StringAttr>());
+    SmallVector<SmallVector<StringAttr>> dims;
+    for (int64_t d = 0; d < rankOf(v.getType()); ++d)
+      dims.push_back(own.axes(d));
+    for (auto [s, axes] : llvm::zip(repeat.getSlicing(v.getType()), pieces))
+      dims[s.dim] = axes;
+    return ShardingAttr::get(own.getContext(), dims, own.getPartial());
+  }
+
   LogicalResult visitRepeat(RepeatOpInterface repeat) {
     Block &block = repeat.getRepeatedBlock();
     Operation *end = block.getTerminator();
     unsigned carried = repeat.getNumCarried();
+    SmallVector<Axes> pieces = axesOfPieces(repeat);
     SmallVector<ShardingAttr> in, arguments, yielded, out;
     for (auto [i, v] : llvm::enumerate(repeat->getOperands())) {
-      ShardingAttr own = placed.lookup(v);
       Value argument = block.getArgument(i);
-      if (i < carried)
-        own = ShardingAttr::get(own.getContext(), own.getDims(), ArrayRef<StringAttr>());
-      else if (failed(checkSliced(repeat, v, own)))
+      in.push_back(needed(repeat, i, pieces));
+      if (i >= carried && failed(checkPieces(repeat, v, in[i])))
         return failure();
-      in.push_back(own);
-      arguments.push_back(i < carried ? own
-                                      : ofSlice(repeat, own, v.getType(), argument.getType()));
-      placed[argument] = arguments.back();
+      arguments.push_back(i < carried ? in[i]
+                                      : ofSlice(repeat, in[i], v.getType(), argument.getType()));
+      placed[argument] = arguments[i];
     }
     setList(repeat, "dist.arguments", arguments);
     for (Operation &op : block.without_terminator())
@@ -188,7 +215,7 @@ private:
       yielded.push_back(i < carried ? in[i] : placed.lookup(v));
       out.push_back(i < carried ? in[i]
                                 : ofWhole(repeat, yielded[i], v.getType(), result.getType()));
-      if (i >= carried && failed(checkSliced(repeat, result, out[i])))
+      if (i >= carried && failed(checkPieces(repeat, result, out[i])))
         return failure();
     }
     setOperands(end, yielded);

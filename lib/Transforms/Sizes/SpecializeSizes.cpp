@@ -14,12 +14,12 @@ namespace cleave {
 
 using namespace cleave;
 
-LogicalResult cleave::specializeSizes(ModuleOp module,
+LogicalResult cleave::specializeSizes(Operation *root,
                                       const std::map<std::string, int64_t> &sizes) {
   for (const auto &[name, size] : sizes)
     if (size <= 0)
-      return module.emitError() << "cannot have " << size << " elements along '" << name
-                                << "'; give a positive size";
+      return root->emitError() << "cannot have " << size << " elements along '" << name
+                               << "'; give a positive size";
   AttrTypeReplacer replacer;
   replacer.addReplacement([&](RankedTensorType type) -> std::optional<Type> {
     if (type.hasStaticShape() || !nn::isNamedTensor(type))
@@ -30,7 +30,7 @@ LogicalResult cleave::specializeSizes(ModuleOp module,
         size = it->second;
     return RankedTensorType::get(shape, type.getElementType(), type.getEncoding());
   });
-  replacer.recursivelyReplaceElementsIn(module, /*replaceAttrs=*/true, /*replaceLocs=*/false,
+  replacer.recursivelyReplaceElementsIn(root, /*replaceAttrs=*/true, /*replaceLocs=*/false,
                                         /*replaceTypes=*/true);
   return success();
 }

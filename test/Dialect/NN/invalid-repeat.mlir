@@ -69,8 +69,8 @@ func.func @missing_value(%x: tensor<4xf32, #m>) {
 
 #m = #nn.dims<model>
 func.func @no_dimension(%x: tensor<4xf32, #m>) {
-  // expected-error@+1 {{which lacks the dimension 'along'}}
-  nn.repeat 2 along "layer" scan(%x : tensor<4xf32, #m>) {
+  // expected-error@+1 {{which lacks a dimension of 'along'}}
+  nn.repeat 2 along ["layer"] scan(%x : tensor<4xf32, #m>) {
   ^bb0(%h: tensor<2xf32, #m>):
     nn.yield
   }
@@ -81,8 +81,8 @@ func.func @no_dimension(%x: tensor<4xf32, #m>) {
 
 #m = #nn.dims<model>
 func.func @uneven(%x: tensor<5xf32, #m>) {
-  // expected-error@+1 {{whose dimension 'model' does not give 2 equal slices}}
-  nn.repeat 2 along "model" scan(%x : tensor<5xf32, #m>) {
+  // expected-error@+1 {{whose dimension "model" does not give 2 equal pieces}}
+  nn.repeat 2 along ["model"] scan(%x : tensor<5xf32, #m>) {
   ^bb0(%h: tensor<2xf32, #m>):
     nn.yield
   }
@@ -94,7 +94,7 @@ func.func @uneven(%x: tensor<5xf32, #m>) {
 #m = #nn.dims<model>
 func.func @wrong_slice(%x: tensor<4xf32, #m>) {
   // expected-error@+1 {{a slice is a 'tensor<2xf32}}
-  nn.repeat 2 along "model" scan(%x : tensor<4xf32, #m>) {
+  nn.repeat 2 along ["model"] scan(%x : tensor<4xf32, #m>) {
   ^bb0(%h: tensor<4xf32, #m>):
     nn.yield
   }

@@ -148,3 +148,21 @@ plan.solution version 1 {
   // expected-error@below {{'plan.layout' op needs a list of axes for 'batch'}}
   plan.layout {batch = "data"}
 }
+
+// -----
+
+#t = #nn.dims<batch, sequence>
+func.func private @kind(%x: tensor<f32>) -> tensor<f32> attributes {nn.kind = "kind"} { return %x : tensor<f32> }
+// expected-note@below {{'func.func' returns a value that is no sum over pieces}}
+func.func private @kind.joint(%x: tensor<f32>, %g: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {nn.joint = @kind, nn.joint.results = array<i64: 0>, nn.joint.arguments = array<i64: 0>} { return %x, %g : tensor<f32>, tensor<f32> }
+func.func @forward(%tokens: tensor<2x3xi32, #t>, %targets: tensor<2x3xi32, #t>, %positions: tensor<2x3xi32, #t>, %scale: tensor<f32>) -> tensor<f32> {
+  %y = call @kind(%scale) : (tensor<f32>) -> tensor<f32>
+  return %y : tensor<f32>
+}
+plan.solution version 1 {
+  plan.batch global 8 micro 2 sequence 3
+  plan.axis "data" [2]
+  plan.layout {batch = ["data"]}
+  // expected-error@below {{'plan.chunk' op runs 'kind' in pieces along 'batch', which it cannot}}
+  plan.chunk "kind" along ["batch"] pieces [2]
+}

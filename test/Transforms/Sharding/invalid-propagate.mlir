@@ -123,7 +123,7 @@ func.func @main(%x: tensor<6xf32, #m>) {
 dist.mesh @mesh ["data"] = [2]
 func.func @torn_slices(%x: tensor<8x6xf32, #bm> {dist.sharding = #dist.sharding<[[data], []]>}) {
   // expected-error@below {{'nn.repeat' op slices 'tensor<8x6xf32, #nn.dims<batch, model>>' in 1 blocks along a dimension that is cut 2 ways}}
-  nn.repeat 2 along "batch" scan(%x : tensor<8x6xf32, #bm>) {
+  nn.repeat 2 along ["batch"] scan(%x : tensor<8x6xf32, #bm>) {
   ^bb0(%part: tensor<4x6xf32, #bm>):
     nn.yield
   }

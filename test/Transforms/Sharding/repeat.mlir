@@ -12,13 +12,13 @@ nn.parameter @"h.{0..2}.down" : tensor<6x8xf32, #mf> {file_shape = array<i64: 6,
 
 // What is carried is completed in every iteration, what is stacked stays cut.
 // CHECK-LABEL: func.func @layers
-// CHECK: nn.repeat 3 along "layer" carry(%{{.*}} : tensor<4x6xf32, {{.*}}>) -> tensor<4x6xf32, {{.*}}> stack(tensor<3x4x4xf32, {{.*}}>) {
+// CHECK: nn.repeat 3 along ["layer"] carry(%{{.*}} : tensor<4x6xf32, {{.*}}>) -> tensor<4x6xf32, {{.*}}> stack(tensor<3x4x4xf32, {{.*}}>) {
 // CHECK: %[[H:.*]] = nn.contract {{.*}} -> tensor<4x4xf32,
 // CHECK: %[[Y:.*]] = nn.contract %[[H]], {{.*}} -> tensor<4x6xf32,
 // CHECK: %[[SUM:.*]] = dist.all_reduce %[[Y]] sum on @mesh ["tensor"]
 // CHECK: nn.yield %[[SUM]], %[[H]]
 func.func @layers(%x: tensor<4x6xf32, #bm>) -> (tensor<4x6xf32, #bm>, tensor<3x4x8xf32, #lbf>) {
-  %y, %tape = nn.repeat 3 along "layer" carry(%x : tensor<4x6xf32, #bm>) -> tensor<4x6xf32, #bm> stack(tensor<3x4x8xf32, #lbf>) {
+  %y, %tape = nn.repeat 3 along ["layer"] carry(%x : tensor<4x6xf32, #bm>) -> tensor<4x6xf32, #bm> stack(tensor<3x4x8xf32, #lbf>) {
   ^bb0(%a: tensor<4x6xf32, #bm>):
     %up = nn.load @"h.{0..2}.up" value : tensor<8x6xf32, #fm>
     %down = nn.load @"h.{0..2}.down" value : tensor<6x8xf32, #mf>
@@ -36,11 +36,11 @@ dist.mesh @mesh ["data"] = [2]
 
 // A dimension that is cut into as many blocks as the slices say: each rank has one.
 // CHECK-LABEL: func.func @pieces
-// CHECK: nn.repeat 2 along "batch" scan(%{{.*}} : tensor<4x6xf32, {{.*}}>) stack(tensor<4x6xf32, {{.*}}>) {
+// CHECK: nn.repeat 2 along ["batch"] scan(%{{.*}} : tensor<4x6xf32, {{.*}}>) stack(tensor<4x6xf32, {{.*}}>) {
 // CHECK-NEXT: ^bb0(%[[P:.*]]: tensor<2x6xf32,
 // CHECK: nn.relu %[[P]] {{.*}} -> tensor<2x6xf32,
 func.func @pieces(%x: tensor<8x6xf32, #bm> {dist.sharding = #dist.sharding<[[data], []]>}) -> (tensor<8x6xf32, #bm> {dist.sharding = #dist.sharding<[[data], []]>}) {
-  %y = nn.repeat 2 along "batch" blocks 2 scan(%x : tensor<8x6xf32, #bm>) stack(tensor<8x6xf32, #bm>) {
+  %y = nn.repeat 2 along ["batch"] blocks [2] scan(%x : tensor<8x6xf32, #bm>) stack(tensor<8x6xf32, #bm>) {
   ^bb0(%part: tensor<4x6xf32, #bm>):
     %r = nn.relu %part : (tensor<4x6xf32, #bm>) -> tensor<4x6xf32, #bm>
     nn.yield %r : tensor<4x6xf32, #bm>

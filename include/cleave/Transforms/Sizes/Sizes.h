@@ -16,9 +16,9 @@
 namespace cleave {
 
 /// Replaces every `?` of a dimension called `name` by `sizes[name]` elements,
-/// in all types of `module`, those in attributes and signatures included. Sizes
-/// must be positive; a size that is already static stays.
-llvm::LogicalResult specializeSizes(mlir::ModuleOp module,
+/// in all types of `root` (a module or a function), those in attributes and
+/// signatures included. Sizes must be positive; a size that is already static stays.
+llvm::LogicalResult specializeSizes(mlir::Operation *root,
                                     const std::map<std::string, int64_t> &sizes);
 
 #define GEN_PASS_DECL

@@ -1,0 +1,20 @@
+//===- Chunks.h - How many pieces the last kind runs in --------------------===//
+#pragma once
+
+#include "dialects/Plan/Plan.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace cleave {
+
+/// The largest value that a kind which can run in pieces may keep between its
+/// forward and backward, in bytes of one rank: small beside what a training step
+/// keeps, large beside what makes a matrix product efficient.
+inline constexpr int64_t kLargestPiece = int64_t(64) << 20;
+
+/// Writes a `plan.chunk` behind the last entry of `solution` (whose batch, axes,
+/// layout and assignments are written) for each kind of `model` that ends it, can run
+/// in pieces and would keep a larger value. Needs joint graphs; without, writes
+/// nothing.
+void writeChunks(plan::SolutionOp solution, mlir::ModuleOp model, int64_t largest = kLargestPiece);
+
+} // namespace cleave
