@@ -5,6 +5,7 @@
 #include "cleave/Interpreter/Passes.h"
 #include "cleave/Planner/Passes.h"
 #include "cleave/Target/CPU/KernelCompiler.h"
+#include "cleave/Target/Image/Image.h"
 #include "cleave/Transforms/ApplyPlan/Passes.h"
 #include "cleave/Transforms/Autodiff/Passes.h"
 #include "cleave/Transforms/Fusion/Fusion.h"
@@ -34,4 +35,5 @@ void cleave::registerAllPasses() {
   registerShardingPasses();
   registerSizesPasses();
   cpu::registerKernelPasses();
+  registerImagePasses();
 }

@@ -12,6 +12,7 @@
 #include "lib/Target/Image/Flatten.h"
 #include "lib/Target/Image/Matmul.h"
 #include "lib/Target/Image/Placement.h"
+#include "lib/Target/Image/Precondition.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -268,6 +269,8 @@ static exec::ProgramOp createProgram(ModuleOp module) {
 } // namespace cleave::image
 
 LogicalResult cleave::lowerToExec(ModuleOp module, const cpu::Profile &profile) {
+  if (failed(image::checkLowerable(module)))
+    return failure();
   module.getContext()->loadDialect<exec::ExecDialect>();
   exec::ProgramOp program = image::createProgram(module);
   image::Lowering lowering(module, program, profile);

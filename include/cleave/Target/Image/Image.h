@@ -38,8 +38,11 @@ struct CompiledImage {
 
 /// Rewrites a module after the dist phase: what it holds then is its mesh, an
 /// `exec.program`, and the kernels that this launches. Fails, with a diagnostic, at
-/// an operator that nothing on a CPU computes.
+/// what that phase does not leave and at an operator that nothing on a CPU computes.
 mlir::LogicalResult lowerToExec(mlir::ModuleOp module, const cpu::Profile &profile);
+
+/// Registers `cleave-lower-to-exec{profile=avx2}` for textual pipelines.
+void registerImagePasses();
 
 /// A copy of a module in `exec` for people: its kernels have no bodies.
 mlir::OwningOpRef<mlir::ModuleOp> withKernelsDeclared(mlir::ModuleOp module);
