@@ -17,6 +17,9 @@ static SmallVector<Value> mapBody(OpBuilder &b, Operation *op, ValueRange operan
   return {Body(b, op->getLoc()).map(types[0], operands, formula)};
 }
 
+/// What is added to a kept tensor goes where that lies.
+int AddOp::getInPlaceOperand(unsigned) { return getLhs().getType() == getType() ? 0 : -1; }
+
 SmallVector<Value> AddOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
   return mapBody(b, *this, operands, types, [](const BodyPoint &x) { return x[0] + x[1]; });
 }

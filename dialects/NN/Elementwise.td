@@ -5,8 +5,8 @@ include "dialects/NN/NNBase.td"
 
 /// Elementwise over the result's dimensions; an operand that lacks some of them
 /// is broadcast along those.
-class NN_ElementwiseOp<string mnemonic, list<Trait> traits = []>
-  : NN_ComputeOp<mnemonic, !listconcat(traits, [NN_Fusable<[]>])> {
+class NN_ElementwiseOp<string mnemonic, list<Trait> traits = [], list<string> fusion = []>
+  : NN_ComputeOp<mnemonic, !listconcat(traits, [NN_Fusable<fusion>])> {
   let results = (outs NN_Tensor:$result);
   let hasVerifier = 1;
   code elementwiseDecls = [{
@@ -16,7 +16,7 @@ class NN_ElementwiseOp<string mnemonic, list<Trait> traits = []>
   let extraClassDeclaration = elementwiseDecls;
 }
 
-def NN_AddOp : NN_ElementwiseOp<"add", [NN_Differentiable]> {
+def NN_AddOp : NN_ElementwiseOp<"add", [NN_Differentiable], ["getInPlaceOperand"]> {
   let summary = "Sum, the operands broadcast by name";
   let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs);
 }

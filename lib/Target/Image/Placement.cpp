@@ -77,6 +77,9 @@ void Placement::forwardStore(StateOpInterface store) {
   if (!producer || producer->getBlock() != store->getBlock() || isPlaced(value) ||
       isa<StateOpInterface, RepeatOpInterface>(producer))
     return;
+  // What is written over the value later must not reach the slot.
+  if (llvm::any_of(over, [&](auto &entry) { return entry.second == value; }))
+    return;
   exec::Address slot = slotOf(store);
   int64_t at = begin(value);
   if (store.getStateAccess() == StateAccess::Accumulate) {

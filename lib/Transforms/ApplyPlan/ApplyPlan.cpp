@@ -104,9 +104,9 @@ private:
     module.walk([&](func::CallOp call) {
       auto callee = module.lookupSymbol<func::FuncOp>(call.getCallee());
       for (auto [i, v] : llvm::enumerate(call.getOperands()))
-        if (auto load = v.getDefiningOp<nn::LoadOp>())
+        if (auto state = v.getDefiningOp<StateOpInterface>())
           if (auto name = callee.getArgAttrOfType<StringAttr>(i, "nn.parameter"))
-            names.try_emplace(load.getParameter(), name.getValue());
+            names.try_emplace(state.getStateSymbol(), name.getValue());
     });
     return names;
   }

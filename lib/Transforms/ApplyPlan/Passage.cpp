@@ -28,6 +28,12 @@ static Type stackedType(Type slice, int64_t iterations, StringAttr along) {
   return nn::namedTensor(type.getElementType(), shape, names);
 }
 
+/// The operator that reads `v` from what is kept across steps, or null.
+static StateOpInterface readerOf(Value v) {
+  auto state = v.getDefiningOp<StateOpInterface>();
+  return state && state.getStateAccess() == StateAccess::Read ? state : StateOpInterface();
+}
+
 Value Passage::constant(Location loc, Type type, double value) {
   return nn::FillOp::create(b, loc, type, b.getF64FloatAttr(value));
 }
@@ -76,7 +82,7 @@ Passage::Pieces Passage::pieces(func::CallOp original, SplitKind &kind, StringRe
     SmallVector<Value> operands;
     unsigned next = 0;
     for (Value v : original.getOperands()) {
-      Operation *load = map.lookup(v).getDefiningOp<nn::LoadOp>();
+      Operation *load = readerOf(map.lookup(v));
       operands.push_back(isGivenInPieces(v) ? Value(block->getArgument(next++))
                          : load             ? b.clone(*load)->getResult(0)
                                             : map.lookup(v));
@@ -168,7 +174,7 @@ Passage::Repeat Passage::repeat(nn::RepeatOp original) {
 void Passage::stack(const Call &call, Repeat &into, Block *block) {
   for (BackwardInput input : call.kind->inputs) {
     Value v = valueOf(call.made, *call.kind, input);
-    if (v.getParentBlock() == block && !v.getDefiningOp<nn::LoadOp>())
+    if (v.getParentBlock() == block && !readerOf(v))
       into.stacked.insert({v, into.stacked.size()});
   }
 }
@@ -211,8 +217,8 @@ void Passage::back(const Call &call, Gradients &gradients, function_ref<Value(Va
   auto made = func::CallOp::create(b, forward.getLoc(), kind.backward, inputs);
   for (auto [a, gradient] : llvm::zip(kind.activeArguments, made.getResults())) {
     Value operand = forward.getOperand(a);
-    if (auto source = operand.getDefiningOp<nn::LoadOp>())
-      nn::AccumulateOp::create(b, forward.getLoc(), gradient, source.getParameter(),
+    if (auto source = readerOf(operand))
+      nn::AccumulateOp::create(b, forward.getLoc(), gradient, source.getStateSymbol(),
                                nn::Slot::Gradient);
     else
       add(gradients, operand, gradient);

@@ -63,9 +63,10 @@ static void enterRepeat(RepeatOpInterface repeat, llvm::DenseSet<Value> &active,
 static void propagate(Block &block, llvm::DenseSet<Value> &active, llvm::StringMap<Activity> &kinds,
                       SymbolTable &symbols) {
   for (Operation &op : block) {
-    if (auto load = dyn_cast<nn::LoadOp>(op)) {
-      if (symbols.lookup<nn::ParameterOp>(load.getParameter()))
-        active.insert(load.getResult());
+    if (auto state = dyn_cast<StateOpInterface>(op)) {
+      if (state.getStateAccess() == StateAccess::Read &&
+          symbols.lookup<nn::ParameterOp>(state.getStateSymbol()))
+        active.insert(op.getResult(0));
       continue;
     }
     if (auto repeat = dyn_cast<RepeatOpInterface>(op)) {

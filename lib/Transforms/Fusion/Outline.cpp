@@ -138,7 +138,8 @@ private:
   }
 
   /// The operand whose buffer `result` may take over: one that nobody else in the
-  /// group reads and nobody after it. A kept tensor only if the result replaces it.
+  /// group reads and nobody after it, where the group itself does not read the result
+  /// (it may compute that twice). A kept tensor only if the result replaces it.
   Value inPlaceOf(const KernelGroup &group, OpResult result) {
     Operation *op = result.getOwner();
     int operand = cast<FusionOpInterface>(op).getInPlaceOperand(result.getResultNumber());
@@ -146,19 +147,19 @@ private:
       return {};
     Value old = op->getOperand(operand);
     Operation *source = old.getDefiningOp();
+    auto isMember = [&](Operation *other) { return llvm::is_contained(group.ops, other); };
     // What comes from around a repeat is needed again in the next iteration.
-    if (!source || source->getBlock() != op->getBlock() || old.getType() != result.getType() ||
-        llvm::is_contained(group.ops, source))
-      return {};
-    if (llvm::count(op->getOperands(), old) != 1)
+    if (!source || source->getBlock() != op->getBlock() || isMember(source) ||
+        old.getType() != result.getType() || llvm::count(op->getOperands(), old) != 1 ||
+        llvm::any_of(result.getUsers(), isMember))
       return {};
     for (Operation *user : old.getUsers())
-      if (user != op && (llvm::is_contained(group.ops, user) ||
+      if (user != op && (isMember(user) ||
                          !flat.findAncestorOpInBlock(*user)->isBeforeInBlock(group.ops.front())))
         return {};
     auto read = dyn_cast<StateOpInterface>(source);
     if (!read)
-      return old;
+      return isa<RepeatOpInterface>(source) ? Value() : old;
     for (Operation *user : result.getUsers())
       if (auto write = dyn_cast<StateOpInterface>(user);
           write && write.getStateAccess() == StateAccess::Write &&
