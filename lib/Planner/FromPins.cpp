@@ -123,7 +123,7 @@ static Assignment ofOperand(const Assignment &assignment, Type operand) {
 /// Writes an assignment for each path of each kind, and a placement for each
 /// parameter: the one its first user asks for.
 static void writeKinds(OpBuilder &b, Location loc, ModuleOp model, const Policy &policy) {
-  llvm::MapVector<StringAttr, Assignment> parameters;
+  llvm::MapVector<StringAttr, std::pair<Assignment, RankedTensorType>> parameters;
   SmallVector<std::tuple<StringRef, StringAttr, Assignment>> assigns;
   for (auto kind : model.getOps<func::FuncOp>()) {
     if (!kind->hasAttr("nn.kind"))
@@ -139,14 +139,22 @@ static void writeKinds(OpBuilder &b, Location loc, ModuleOp model, const Policy 
         if (auto argument = dyn_cast<BlockArgument>(operand))
           if (auto name =
                   kind.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "nn.parameter"))
-            parameters.insert({name, ofOperand(assignment, operand.getType())});
+            parameters.insert({name, {ofOperand(assignment, operand.getType()),
+                                      cast<RankedTensorType>(operand.getType())}});
       if (seen.insert(path))
         assigns.push_back({kind.getName(), path, assignment});
     }
   }
-  for (auto &[name, placement] : parameters)
-    if (!placement.empty())
-      plan::ParameterOp::create(b, loc, name, toDictionary(b, placement));
+  for (auto &[name, entry] : parameters) {
+    auto &[placement, type] = entry;
+    auto stored = toDictionary(b, placement);
+    if (policy.zero == 0 && placement.empty())
+      continue;
+    auto further = toDictionary(b, policy.zero ? policy.overData(placement, type) : placement);
+    plan::ParameterOp::create(b, loc, name, policy.zero == 3 ? further : stored,
+                              policy.zero == 2 ? further : DictionaryAttr(),
+                              policy.zero == 1 || policy.zero == 2 ? further : DictionaryAttr());
+  }
   for (auto &[kind, path, assignment] : assigns)
     plan::AssignOp::create(b, loc, b.getStringAttr(kind), path, toDictionary(b, assignment));
 }
