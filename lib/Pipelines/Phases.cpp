@@ -2,6 +2,7 @@
 
 #include "cleave/Pipelines/Phases.h"
 #include "cleave/Support/Diagnostics.h"
+#include "cleave/Target/Image/Image.h"
 #include "cleave/Transforms/Autodiff/Passes.h"
 #include "cleave/Transforms/Sharding/Sharding.h"
 #include "mlir/IR/Verifier.h"
@@ -85,6 +86,12 @@ rt::Status distPhase(ModuleOp module) {
     pm.addPass(createPartitionPass());
     pm.addPass(createCSEPass());
     pm.addPass(createCanonicalizerPass());
+  });
+}
+
+rt::Status execPhase(ModuleOp module, const cpu::Profile &profile) {
+  return withDiagnostics(*module.getContext(), [&] {
+    return success(succeeded(lowerToExec(module, profile)) && succeeded(verify(module)));
   });
 }
 

@@ -5,12 +5,14 @@
 #include "cleave/Interpreter/Passes.h"
 #include "cleave/Planner/Passes.h"
 #include "cleave/Target/CPU/KernelCompiler.h"
+#include "cleave/Target/Image/Image.h"
 #include "cleave/Transforms/ApplyPlan/Passes.h"
 #include "cleave/Transforms/Autodiff/Passes.h"
 #include "cleave/Transforms/Fusion/Fusion.h"
 #include "cleave/Transforms/Sharding/Sharding.h"
 #include "cleave/Transforms/Sizes/Sizes.h"
 #include "dialects/Dist/Dist.h"
+#include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
 #include "dialects/Plan/Plan.h"
 #include "mlir/InitAllDialects.h"
@@ -20,7 +22,7 @@
 void cleave::registerAllDialects(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<nn::NNDialect, dist::DistDialect, plan::PlanDialect>();
+  registry.insert<nn::NNDialect, dist::DistDialect, plan::PlanDialect, exec::ExecDialect>();
 }
 
 void cleave::registerAllPasses() {
@@ -33,4 +35,5 @@ void cleave::registerAllPasses() {
   registerShardingPasses();
   registerSizesPasses();
   cpu::registerKernelPasses();
+  registerImagePasses();
 }

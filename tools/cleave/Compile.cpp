@@ -40,6 +40,7 @@ private:
   rt::Status plan();
   rt::Status apply() { return applyPhase(*module, *chosen, optimizerOf(request.recipe)); }
   rt::Status dist() { return distPhase(*module); }
+  rt::Status exec() { return execPhase(*module, request.profile); }
   rt::Status image();
   rt::Status cuda();
   rt::Status binary();
@@ -99,6 +100,8 @@ std::span<const Compilation::Phase> Compilation::phases() {
       {"plan", &Compilation::plan, [](Compilation &c) { return c.textOf(*c.chosen); }},
       {"apply", &Compilation::apply, printModule},
       {"dist", &Compilation::dist, printModule},
+      {"exec", &Compilation::exec,
+       [](Compilation &c) { return c.textOf(*withKernelsDeclared(*c.module)); }},
       {"image", &Compilation::image,
        [](Compilation &c) { return rt::toImageText(c.compiled->program); }},
       {"kernels", nullptr, [](Compilation &c) { return c.textOf(*c.compiled->kernels); }},

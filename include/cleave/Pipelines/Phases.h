@@ -1,7 +1,7 @@
 //===- Phases.h - The phases of a compilation, one function each -----------===//
 //
 // What `cleave compile` does, in order; each function carries a module from the
-// phase before to its own (design: import → grad → plan → apply → dist). Passes
+// phase before to its own (design: import → grad → plan → apply → dist → exec). Passes
 // inside a phase are listed here and nowhere else. Diagnostics of passes come
 // back as errors whose kind is the diagnostic's leading word ("plan.…:").
 //
@@ -10,6 +10,7 @@
 
 #include "cleave/Planner/Planner.h"
 #include "cleave/Support/Diagnostics.h"
+#include "cleave/Target/CPU/KernelCompiler.h"
 #include "cleave/Transforms/ApplyPlan/ApplyPlan.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -34,5 +35,8 @@ rt::Status applyPhase(mlir::ModuleOp module, mlir::ModuleOp plan,
 
 /// apply → dist: the program of one rank.
 rt::Status distPhase(mlir::ModuleOp module);
+
+/// dist → exec: commands over memory, and the kernels that they launch.
+rt::Status execPhase(mlir::ModuleOp module, const cpu::Profile &profile);
 
 } // namespace cleave

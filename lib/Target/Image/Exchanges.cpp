@@ -1,4 +1,4 @@
-//===- Exchanges.cpp - Operators of dist as runtime commands ---------------===//
+//===- Exchanges.cpp - Operators of dist as commands -----------------------===//
 
 #include "lib/Target/Image/Exchanges.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -8,70 +8,67 @@ namespace cleave::image {
 
 static ArrayRef<int64_t> shapeOf(Value v) { return cast<RankedTensorType>(v.getType()).getShape(); }
 
-/// The whole tensor seen along `dim`.
-static rt::CutDimension cutOf(ArrayRef<int64_t> whole, int64_t dim) {
-  return {HostTensor::count(whole.take_front(dim)), whole[dim],
-          HostTensor::count(whole.drop_front(dim + 1))};
+/// The whole tensor seen along `dim`: [outer, full, inner].
+static SmallVector<int64_t> cutOf(Value whole, int64_t dim) {
+  ArrayRef<int64_t> shape = shapeOf(whole);
+  return {HostTensor::count(shape.take_front(dim)), shape[dim],
+          HostTensor::count(shape.drop_front(dim + 1))};
 }
 
-static rt::DataType typeOf(Value v) {
-  return getElementTypeOrSelf(v).isInteger(32) ? rt::DataType::I32 : rt::DataType::F32;
-}
-
-static rt::AllToAllCommand allToAll(dist::AllToAllOp op) {
-  // The whole has the source's extent where it will be split and the target's
-  // where it is gathered.
+/// [outer, first, middle, second, inner]. The whole has the source's extent where it
+/// will be split and the target's where it is gathered.
+static SmallVector<int64_t> cutOf(dist::AllToAllOp op) {
   int64_t split = op.getSplitDim(), gather = op.getGatherDim();
   auto source = shapeOf(op.getInput()), target = shapeOf(op.getResult());
   int64_t first = std::min(split, gather), second = std::max(split, gather);
-  rt::AllToAllCommand command;
-  command.outer = HostTensor::count(source.take_front(first));
-  command.middle = HostTensor::count(source.slice(first + 1, second - first - 1));
-  command.inner = HostTensor::count(source.drop_front(second + 1));
-  command.splitFirst = split < gather;
-  command.first = command.splitFirst ? source[first] : target[first];
-  command.second = command.splitFirst ? target[second] : source[second];
-  return command;
+  bool splitFirst = split < gather;
+  return {HostTensor::count(source.take_front(first)), splitFirst ? source[first] : target[first],
+          HostTensor::count(source.slice(first + 1, second - first - 1)),
+          splitFirst ? target[second] : source[second],
+          HostTensor::count(source.drop_front(second + 1))};
 }
 
-std::optional<rt::Command> exchangeOf(Operation *op, rt::Region source, rt::Region target,
-                                      StateLayout &layout) {
-  rt::Command command;
-  auto fill = [&](auto what, ArrayAttr axes, Value input) {
-    what.group = layout.group(axes);
-    what.type = typeOf(input);
-    what.source = source;
-    what.target = target;
-    command.what = what;
-    command.bytes = static_cast<double>(source.bytes);
+namespace {
+struct ExchangeWriter {
+  OpBuilder &b;
+  Operation *op;
+  exec::AtAttr source, target;
+  StateLayout &layout;
+  StringRef label;
+
+  /// `sizes` is what a command has beside type, addresses and group.
+  template <typename Command> bool add(ArrayAttr axes, auto... sizes) {
+    Command::create(b, op->getLoc(), getElementTypeOrSelf(op->getOperand(0)), source, target,
+                    layout.group(axes).getValue(), sizes..., label, source.getBytes());
     return true;
-  };
-  bool known =
-      llvm::TypeSwitch<Operation *, bool>(op)
-          .Case([&](dist::AllReduceOp o) {
-            rt::AllReduceCommand c;
-            c.kind = o.getKind() == dist::Reduction::Sum ? rt::ReductionKind::Sum
-                                                         : rt::ReductionKind::Max;
-            return fill(c, o.getAxes(), o.getInput());
-          })
-          .Case([&](dist::AllGatherOp o) {
-            rt::AllGatherCommand c;
-            c.cut = cutOf(shapeOf(o.getResult()), o.getDim());
-            return fill(c, o.getAxes(), o.getInput());
-          })
-          .Case([&](dist::ReduceScatterOp o) {
-            rt::ReduceScatterCommand c;
-            c.cut = cutOf(shapeOf(o.getInput()), o.getDim());
-            return fill(c, o.getAxes(), o.getInput());
-          })
-          .Case([&](dist::SliceOp o) {
-            rt::SliceCommand c;
-            c.cut = cutOf(shapeOf(o.getInput()), o.getDim());
-            return fill(c, o.getAxes(), o.getInput());
-          })
-          .Case([&](dist::AllToAllOp o) { return fill(allToAll(o), o.getAxes(), o.getInput()); })
-          .Default([](Operation *) { return false; });
-  return known ? std::optional<rt::Command>(command) : std::nullopt;
+  }
+};
+} // namespace
+
+bool addExchange(OpBuilder &b, Operation *op, exec::Address source, exec::Address target,
+                 StateLayout &layout, StringRef label) {
+  ExchangeWriter writer{b, op, exec::AtAttr::get(source), exec::AtAttr::get(target), layout, label};
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case([&](dist::AllReduceOp o) {
+        bool isSum = o.getKind() == dist::Reduction::Sum;
+        return writer.add<exec::AllReduceOp>(o.getAxes(),
+                                             isSum ? exec::Reduction::Sum : exec::Reduction::Max);
+      })
+      .Case([&](dist::AllGatherOp o) {
+        return writer.add<exec::AllGatherOp>(o.getAxes(), cutOf(o.getResult(), o.getDim()));
+      })
+      .Case([&](dist::ReduceScatterOp o) {
+        return writer.add<exec::ReduceScatterOp>(o.getAxes(), exec::Reduction::Sum,
+                                                 cutOf(o.getInput(), o.getDim()));
+      })
+      .Case([&](dist::SliceOp o) {
+        return writer.add<exec::SliceOp>(o.getAxes(), cutOf(o.getInput(), o.getDim()));
+      })
+      .Case([&](dist::AllToAllOp o) {
+        return writer.add<exec::AllToAllOp>(o.getAxes(), cutOf(o),
+                                            o.getSplitDim() < o.getGatherDim());
+      })
+      .Default([](Operation *) { return false; });
 }
 
 } // namespace cleave::image

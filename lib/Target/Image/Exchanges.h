@@ -1,13 +1,13 @@
-//===- Exchanges.h - Operators of dist as runtime commands -----------------===//
+//===- Exchanges.h - Operators of dist as commands -------------------------===//
 #pragma once
 
 #include "lib/Target/Image/StateLayout.h"
 
 namespace cleave::image {
 
-/// The command for an operator that moves blocks between ranks (or slices one),
-/// or nullopt if `op` is none.
-std::optional<rt::Command> exchangeOf(mlir::Operation *op, rt::Region source, rt::Region target,
-                                      StateLayout &layout);
+/// Adds the command for an operator that moves blocks between ranks (or slices
+/// one). False, and nothing added, if `op` is none.
+bool addExchange(mlir::OpBuilder &b, mlir::Operation *op, exec::Address source,
+                 exec::Address target, StateLayout &layout, llvm::StringRef label);
 
 } // namespace cleave::image

@@ -59,7 +59,7 @@ static Run takeLargest(SmallVector<Run> &runs) {
   return run;
 }
 
-FailureOr<rt::MatmulCommand> matmulOf(Operation *op) {
+FailureOr<MatrixProduct> matmulOf(Operation *op) {
   ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
   ArrayRef<int> l = rule.operands[0], r = rule.operands[1], y = rule.results[0];
   SmallVector<int64_t> sizes(rule.factors.size(), 1);
@@ -84,24 +84,28 @@ FailureOr<rt::MatmulCommand> matmulOf(Operation *op) {
     return op->emitOpError("sums over dimensions that do not lie together in both operands");
   Run mm = takeLargest(m), nn = takeLargest(n), kk = takeLargest(k);
 
-  rt::MatmulCommand command;
-  command.m = mm.size;
-  command.n = nn.size;
-  command.k = kk.size;
-  command.a.rowStride = mm.first;
-  command.a.columnStride = kk.first;
-  command.b.rowStride = kk.second;
-  command.b.columnStride = nn.first;
-  command.c.rowStride = mm.second;
-  command.c.columnStride = nn.second;
+  MatrixProduct product;
+  product.m = mm.size;
+  product.n = nn.size;
+  product.k = kk.size;
+  product.a = {mm.first, kk.first};
+  product.b = {kk.second, nn.first};
+  product.c = {mm.second, nn.second};
   for (const Run &run : m)
-    command.batch.push_back({run.size, run.first, 0, run.second});
+    product.batch.append({run.size, run.first, 0, run.second});
   for (const Run &run : n)
-    command.batch.push_back({run.size, 0, run.first, run.second});
+    product.batch.append({run.size, 0, run.first, run.second});
   for (int f : batch)
     if (sizes[f] > 1)
-      command.batch.push_back({sizes[f], a[f], b[f], c[f]});
-  return command;
+      product.batch.append({sizes[f], a[f], b[f], c[f]});
+  return product;
+}
+
+int64_t MatrixProduct::flops() const {
+  int64_t flops = 2 * m * n * k;
+  for (size_t i = 0; i < batch.size(); i += 4)
+    flops *= batch[i];
+  return flops;
 }
 
 } // namespace cleave::image

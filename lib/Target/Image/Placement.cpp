@@ -8,7 +8,7 @@ namespace cleave::image {
 static int64_t bytesOf(Value v) { return cast<RankedTensorType>(v.getType()).getNumElements() * 4; }
 
 Placement::Placement(func::FuncOp entry, std::vector<Unit> &units, StateLayout &layout,
-                     int32_t arena)
+                     StringAttr arena)
     : entry(entry), layout(layout), segment(arena) {
   number(units);
   for (auto [i, argument] : llvm::enumerate(entry.getArguments()))
@@ -80,7 +80,7 @@ void Placement::forwardStore(StateOpInterface store) {
   // What is written over the value later must not reach the slot.
   if (llvm::any_of(over, [&](auto &entry) { return entry.second == value; }))
     return;
-  rt::Region slot = slotOf(store);
+  exec::Address slot = slotOf(store);
   int64_t at = begin(value);
   if (store.getStateAccess() == StateAccess::Accumulate) {
     fixed[value] = slot; // a matrix product that adds to the slot itself
@@ -171,28 +171,28 @@ void Placement::reuse(const InPlace &p, int64_t at) {
   over[p.output] = p.input;
 }
 
-rt::Region Placement::slotOf(StateOpInterface state) const {
-  rt::Region slot = layout.slot(state.getStateSymbol(), memoryOf(state.getStateSlot()));
+exec::Address Placement::slotOf(StateOpInterface state) const {
+  exec::Address slot = layout.slot(state.getStateSymbol(), memoryOf(state.getStateSlot()));
   auto repeat = state->getParentOfType<RepeatOpInterface>();
   if (repeat && repeat.isReversed()) {
-    slot.offset += (repeat.getIterations() - 1) * slot.stride;
-    slot.stride = -slot.stride;
+    slot.offset += (repeat.getIterations() - 1) * slot.step;
+    slot.step = -slot.step;
   }
   return slot;
 }
 
-rt::Region Placement::slices(RepeatOpInterface repeat, Value whole) const {
-  rt::Region slice = region(whole);
+exec::Address Placement::slices(RepeatOpInterface repeat, Value whole) const {
+  exec::Address slice = region(whole);
   slice.bytes /= repeat.getIterations();
-  slice.stride = slice.bytes;
+  slice.step = slice.bytes;
   if (repeat.isReversed()) {
     slice.offset += (repeat.getIterations() - 1) * slice.bytes;
-    slice.stride = -slice.bytes;
+    slice.step = -slice.bytes;
   }
   return slice;
 }
 
-rt::Region Placement::region(Value v) const {
+exec::Address Placement::region(Value v) const {
   Value r = root(v);
   if (auto it = fixed.find(v); it != fixed.end())
     return it->second;
@@ -203,9 +203,9 @@ rt::Region Placement::region(Value v) const {
   return arena.find(r)->second;
 }
 
-bool Placement::isPlacedIn(Value v, rt::Region r) const {
-  rt::Region own = region(v);
-  return own.segment == r.segment && own.offset == r.offset && own.stride == r.stride;
+bool Placement::isPlacedIn(Value v, exec::Address r) const {
+  exec::Address own = region(v);
+  return own.segment == r.segment && own.offset == r.offset && own.step == r.step;
 }
 
 bool Placement::isPlaced(Value v) const {

@@ -23,17 +23,18 @@ namespace cleave::image {
 
 class Placement {
 public:
-  /// Places the values of `entry`, which consists of `units`; `arena` is the number
-  /// of the segment for what is packed.
-  Placement(mlir::func::FuncOp entry, std::vector<Unit> &units, StateLayout &layout, int32_t arena);
+  /// Places the values of `entry`, which consists of `units`; `arena` is the
+  /// segment for what is packed.
+  Placement(mlir::func::FuncOp entry, std::vector<Unit> &units, StateLayout &layout,
+            mlir::StringAttr arena);
 
-  /// Of a value in a repeat: in its first iteration, with the stride to the next.
-  rt::Region region(mlir::Value v) const;
-  bool isPlacedIn(mlir::Value v, rt::Region r) const;
+  /// Of a value in a repeat: in its first iteration, with the step to the next.
+  exec::Address region(mlir::Value v) const;
+  bool isPlacedIn(mlir::Value v, exec::Address r) const;
   /// Where (symbol, slot) lies for an operator.
-  rt::Region slotOf(StateOpInterface state) const;
+  exec::Address slotOf(StateOpInterface state) const;
   /// Where slice by slice of `whole`, scanned or stacked by `repeat`, lies.
-  rt::Region slices(RepeatOpInterface repeat, mlir::Value whole) const;
+  exec::Address slices(RepeatOpInterface repeat, mlir::Value whole) const;
   /// Size of what is packed.
   int64_t arenaBytes() const { return packing.bytes; }
 
@@ -68,11 +69,11 @@ private:
 
   mlir::Operation *entry;
   StateLayout &layout;
-  int32_t segment;
+  mlir::StringAttr segment;
   llvm::DenseMap<mlir::Operation *, Span> spans;
   llvm::DenseMap<mlir::Operation *, const Unit *> unitOf;
   int64_t next = 0;
-  llvm::MapVector<mlir::Value, rt::Region> fixed, arena;
+  llvm::MapVector<mlir::Value, exec::Address> fixed, arena;
   /// Values that lie where another does.
   llvm::MapVector<mlir::Value, mlir::Value> over;
   /// Slices of the scanned or stacked value of a repeat.

@@ -3,31 +3,34 @@
 #include "lib/Target/Image/StateLayout.h"
 #include "dialects/NN/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 namespace cleave::image {
 
-SegmentWriter::SegmentWriter(rt::Program &program, std::string name)
-    : program(program), segment(static_cast<int32_t>(program.segments.size())) {
-  program.segments.push_back({std::move(name), 0});
+SegmentWriter::SegmentWriter(exec::ProgramOp program, StringRef name) {
+  OpBuilder b = OpBuilder::atBlockBegin(&program.getBody().front());
+  for (auto other : program.getOps<exec::SegmentOp>())
+    b.setInsertionPointAfter(other);
+  segment = exec::SegmentOp::create(b, program.getLoc(), name, 0);
 }
 
-rt::Region SegmentWriter::add(int64_t bytes) {
-  int64_t &end = program.segments[segment].bytes;
-  int64_t offset = (end + 63) / 64 * 64;
-  end = offset + bytes;
-  return {segment, offset, bytes};
+exec::Address SegmentWriter::add(int64_t size) {
+  int64_t offset = llvm::alignTo(bytes(), 64);
+  segment.setBytes(offset + size);
+  return {name(), offset, size};
 }
 
-StateLayout::StateLayout(ModuleOp module, rt::Program &program)
-    : program(program), mesh(*module.getOps<dist::MeshOp>().begin()), scalars(program, "scalars"),
+void SegmentWriter::reserve(int64_t size) { segment.setBytes(std::max(bytes(), size)); }
+
+StateLayout::StateLayout(ModuleOp module, exec::ProgramOp program)
+    : builder(*program.getOps<exec::EntryOp>().begin()), loc(program.getLoc()),
+      mesh(*module.getOps<dist::MeshOp>().begin()), scalars(program, "scalars"),
       io(program, "exchange"), constants(program, "constants") {
-  for (auto [name, size] : llvm::zip(mesh.names, mesh.sizes))
-    program.mesh.axes.push_back({name, size});
   for (auto scalar : module.getOps<nn::ScalarOp>()) {
-    rt::Region region = scalars.add(4);
-    slots[(scalar.getSymName() + "/value").str()] = region;
-    zeroed.push_back(region);
+    exec::Address address = scalars.add(4);
+    slots[(scalar.getSymName() + "/value").str()] = address;
+    zeroed.push_back(address);
   }
   addExchange(module);
   addParameters(module);
@@ -38,123 +41,92 @@ void StateLayout::addExchange(ModuleOp module) {
   auto bytesOf = [&](unsigned i) {
     return cast<RankedTensorType>(microbatch.getArgumentTypes()[i]).getNumElements() * 4;
   };
-  unsigned number = 0;
-  for (const char *name : {"tokens", "targets", "positions"})
-    named[name] = io.add(bytesOf(number++));
-  for (const char *name : {"rate", "correction1", "correction2", "loss", "norm", "valid"})
-    named[name] = io.add(4);
-  rt::Exchange &x = program.exchange;
-  x.tokens = named["tokens"];
-  x.targets = named["targets"];
-  x.positions = named["positions"];
-  x.learningRate = named["rate"];
-  x.correction1 = named["correction1"];
-  x.correction2 = named["correction2"];
-  x.loss = named["loss"];
-  x.gradientNorm = named["norm"];
-  x.validCount = named["valid"];
+  auto add = [&](StringRef name, exec::Field field, int64_t bytes) {
+    named[name] = io.add(bytes);
+    exec::ExchangeOp::create(builder, loc, field, exec::AtAttr::get(named[name]));
+  };
+  add("tokens", exec::Field::Tokens, bytesOf(0));
+  add("targets", exec::Field::Targets, bytesOf(1));
+  add("positions", exec::Field::Positions, bytesOf(2));
+  add("rate", exec::Field::LearningRate, 4);
+  add("correction1", exec::Field::Correction1, 4);
+  add("correction2", exec::Field::Correction2, 4);
+  add("loss", exec::Field::Loss, 4);
+  add("norm", exec::Field::GradientNorm, 4);
+  add("valid", exec::Field::ValidCount, 4);
 }
 
 void StateLayout::addParameters(ModuleOp module) {
-  const std::pair<const char *, rt::Slot> kinds[] = {{"value", rt::Slot::Value},
-                                                     {"gradient", rt::Slot::Gradient},
-                                                     {"moment1", rt::Slot::Moment1},
-                                                     {"moment2", rt::Slot::Moment2}};
+  static constexpr const char *kinds[] = {"value", "gradient", "moment1", "moment2"};
+  auto program = cast<exec::ProgramOp>(builder.getInsertionBlock()->getParentOp());
   SmallVector<SegmentWriter> segments;
   for (const char *name : {"weights", "gradients", "moment1", "moment2"})
     segments.push_back(SegmentWriter(program, name));
   for (auto p : module.getOps<nn::ParameterOp>()) {
-    rt::StateEntry entry;
-    entry.fileShape.assign(p.getFileShape().begin(), p.getFileShape().end());
-    if (auto aliases = p.getAliases())
-      for (StringRef alias : aliases->getAsValueRange<StringAttr>())
-        entry.aliases.push_back(alias.str());
     auto type = p.getTensorType();
-    entry.shape.assign(type.getShape().begin(), type.getShape().end());
     auto sharding = p->getAttrOfType<dist::ShardingAttr>("dist.value");
-    for (unsigned d = 0; d < type.getRank(); ++d)
-      entry.sharding.axes.push_back(axisList(sharding.axes(d)));
-    entry.decay = p.getDecay();
-    entry.initial = {p.getInitMean().convertToDouble(), p.getInitStd().convertToDouble()};
     int64_t bytes = dist::localType(type, sharding, mesh).getNumElements() * 4;
-    for (int64_t i = 0; i < p.getCount(); ++i) {
-      entry.name = p.getTensorName(i);
-      for (auto [writer, kind] : llvm::zip(segments, kinds)) {
-        rt::Region region = writer.add(bytes);
-        entry.slot(kind.second) = region;
-        // Layers lie behind each other, so all have the distance of the first two.
-        auto [slot, fresh] = slots.try_emplace((p.getSymName() + "/" + kind.first).str(), region);
-        if (!fresh && i == 1)
-          slot->second.stride = region.offset - slot->second.offset;
+    exec::Address first[4];
+    // Layer behind layer, so all have the distance of the first two.
+    for (int64_t i = 0; i < p.getCount(); ++i)
+      for (auto [at, writer] : llvm::zip(first, segments)) {
+        exec::Address address = writer.add(bytes);
+        if (i == 0)
+          at = address;
+        else if (i == 1)
+          at.step = address.offset - at.offset;
       }
-      program.state.push_back(entry);
-    }
+    for (auto [kind, at] : llvm::zip(kinds, first))
+      slots[(p.getSymName() + "/" + kind).str()] = at;
+    exec::StateOp::create(builder, loc, p.getSymNameAttr(), p.getLayersAttr(),
+                          builder.getDenseI64ArrayAttr(type.getShape()), p.getFileShapeAttr(),
+                          sharding, p.getDecayAttr(), p.getInitMeanAttr(), p.getInitStdAttr(),
+                          exec::AtAttr::get(first[0]), exec::AtAttr::get(first[1]),
+                          exec::AtAttr::get(first[2]), exec::AtAttr::get(first[3]),
+                          p.getAliasesAttr());
   }
-  const rt::Segment &gradients = program.segments[segments[1].index()];
-  zeroed.push_back({segments[1].index(), 0, gradients.bytes});
+  zeroed.push_back({segments[1].name(), 0, segments[1].bytes()});
 }
 
-rt::Region StateLayout::slot(StringRef symbol, StringRef slot) const {
+exec::Address StateLayout::slot(StringRef symbol, StringRef slot) const {
   return slots.lookup((symbol + "/" + slot).str());
 }
 
-std::optional<rt::Region> StateLayout::exchange(StringRef name) const {
+std::optional<exec::Address> StateLayout::exchange(StringRef name) const {
   auto it = named.find(name);
-  return it == named.end() ? std::nullopt : std::optional<rt::Region>(it->second);
+  return it == named.end() ? std::nullopt : std::optional<exec::Address>(it->second);
 }
 
-rt::AxisList StateLayout::axisList(ArrayRef<StringAttr> axes) const {
-  rt::AxisList list;
-  for (StringAttr a : axes)
-    list.push_back(mesh.find(a.getValue()));
-  return list;
-}
-
-rt::AxisList StateLayout::axisList(ArrayAttr axes) const { return axisList(dist::axesOf(axes)); }
-
-rt::Region StateLayout::rankIndex(ArrayAttr axes, int64_t scale) {
-  auto [it, fresh] = indices.try_emplace({axisList(axes), scale});
+exec::Address StateLayout::rankIndex(ArrayAttr axes, int64_t scale) {
+  auto [it, fresh] = indices.try_emplace({axes, scale});
   if (fresh) {
     it->second = constants.add(4);
-    rt::Constant constant;
-    constant.name = "rank index × " + std::to_string(scale);
-    constant.region = it->second;
-    constant.type = rt::DataType::I32;
-    constant.contents = rt::Constant::BlockStart{axisList(axes), scale};
-    program.constants.push_back(std::move(constant));
+    exec::RankIndexOp::create(builder, loc, exec::AtAttr::get(it->second), axes, scale);
   }
   return it->second;
 }
 
-rt::Region StateLayout::extra(const BodyInput &input) {
+exec::Address StateLayout::extra(const BodyInput &input) {
   if (!input.table)
     return rankIndex(input.axes, 1);
   auto [it, fresh] = tables.try_emplace(input.table);
   if (fresh) {
-    rt::Constant constant;
-    constant.name = "table " + std::to_string(tables.size());
-    constant.region = it->second = constants.add(input.table.getNumElements() * 4);
-    rt::Constant::Numbers numbers;
-    if (input.table.getElementType().isInteger(32)) {
-      constant.type = rt::DataType::I32;
-      for (const APInt &x : input.table.getValues<APInt>())
-        numbers.values.push_back(static_cast<double>(x.getSExtValue()));
-    } else {
-      for (const APFloat &x : input.table.getValues<APFloat>())
-        numbers.values.push_back(x.convertToDouble());
-    }
-    constant.contents = std::move(numbers);
-    program.constants.push_back(std::move(constant));
+    it->second = constants.add(input.table.getNumElements() * 4);
+    exec::TableOp::create(builder, loc, "table " + std::to_string(tables.size()),
+                          exec::AtAttr::get(it->second), input.table);
   }
   return it->second;
 }
 
-int32_t StateLayout::group(ArrayAttr axes) {
-  rt::AxisList list = axisList(axes);
-  auto it = llvm::find(program.groups, list);
-  if (it == program.groups.end())
-    it = program.groups.insert(program.groups.end(), list);
-  return static_cast<int32_t>(it - program.groups.begin());
+StringAttr StateLayout::group(ArrayAttr axes) {
+  auto [it, fresh] = groups.try_emplace(axes);
+  if (fresh) {
+    auto names =
+        llvm::map_range(axes.getAsValueRange<StringAttr>(), [](StringRef name) { return name; });
+    it->second = builder.getStringAttr(llvm::join(names, "+"));
+    exec::GroupOp::create(builder, loc, it->second, axes);
+  }
+  return it->second;
 }
 
 } // namespace cleave::image

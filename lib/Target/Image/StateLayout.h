@@ -1,57 +1,61 @@
 //===- StateLayout.h - Segments and where state lies in them ---------------===//
 #pragma once
 
-#include "cleave/Target/Image/Image.h"
-#include "dialects/Dist/Dist.h"
+#include "dialects/Exec/Exec.h"
+#include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace cleave::image {
 
-/// Appends regions to a segment, 64-byte aligned.
+/// A segment of a program, to which addresses are appended, 64-byte aligned.
 class SegmentWriter {
 public:
-  SegmentWriter(rt::Program &program, std::string name);
-  rt::Region add(int64_t bytes);
-  int32_t index() const { return segment; }
+  SegmentWriter(exec::ProgramOp program, llvm::StringRef name);
+  exec::Address add(int64_t bytes);
+  mlir::StringAttr name() { return segment.getNameAttr(); }
+  int64_t bytes() { return static_cast<int64_t>(segment.getBytes()); }
+  /// Makes the segment at least this large.
+  void reserve(int64_t bytes);
 
 private:
-  rt::Program &program;
-  int32_t segment;
+  exec::SegmentOp segment;
 };
 
 /// The memory that every entry shares: parameters and their slots, scalars, what
-/// the runtime exchanges with the program, and constants.
+/// the runtime exchanges with the program, and constants. All of it is written into
+/// the program, in front of the entries.
 class StateLayout {
 public:
-  StateLayout(mlir::ModuleOp module, rt::Program &program);
+  /// `program` has its entries.
+  StateLayout(mlir::ModuleOp module, exec::ProgramOp program);
 
   /// Where (symbol, slot) lies; of the tensors of several layers the first, with
-  /// the stride to the next.
-  rt::Region slot(llvm::StringRef symbol, llvm::StringRef slot) const;
-  /// The region of an entry's argument or result by name ("tokens", "rate").
-  std::optional<rt::Region> exchange(llvm::StringRef name) const;
+  /// the step to the next.
+  exec::Address slot(llvm::StringRef symbol, llvm::StringRef slot) const;
+  /// The address of an entry's argument or result by name ("tokens", "rate").
+  std::optional<exec::Address> exchange(llvm::StringRef name) const;
   /// An i32 constant: this rank's index over `axes` times `scale`.
-  rt::Region rankIndex(mlir::ArrayAttr axes, int64_t scale);
+  exec::Address rankIndex(mlir::ArrayAttr axes, int64_t scale);
   /// A table of constants, or this rank's coordinate.
-  rt::Region extra(const BodyInput &input);
-  /// Number of the communicator group over `axes`.
-  int32_t group(mlir::ArrayAttr axes);
-  /// Regions that are zero when a step starts.
-  llvm::ArrayRef<rt::Region> accumulators() const { return zeroed; }
+  exec::Address extra(const BodyInput &input);
+  /// Name of the communicator group over `axes`.
+  mlir::StringAttr group(mlir::ArrayAttr axes);
+  /// What is zero when a step starts.
+  llvm::ArrayRef<exec::Address> accumulators() const { return zeroed; }
 
 private:
   void addParameters(mlir::ModuleOp module);
   void addExchange(mlir::ModuleOp module);
-  rt::AxisList axisList(mlir::ArrayAttr axes) const;
-  rt::AxisList axisList(llvm::ArrayRef<mlir::StringAttr> axes) const;
 
-  rt::Program &program;
+  mlir::OpBuilder builder;
+  mlir::Location loc;
   dist::Mesh mesh;
   SegmentWriter scalars, io, constants;
-  llvm::StringMap<rt::Region> slots, named;
-  std::map<std::pair<rt::AxisList, int64_t>, rt::Region> indices;
-  llvm::DenseMap<mlir::Attribute, rt::Region> tables;
-  llvm::SmallVector<rt::Region> zeroed;
+  llvm::StringMap<exec::Address> slots, named;
+  llvm::DenseMap<std::pair<mlir::Attribute, int64_t>, exec::Address> indices;
+  llvm::DenseMap<mlir::Attribute, exec::Address> tables;
+  llvm::DenseMap<mlir::Attribute, mlir::StringAttr> groups;
+  llvm::SmallVector<exec::Address> zeroed;
 };
 
 } // namespace cleave::image

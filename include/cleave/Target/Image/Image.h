@@ -1,9 +1,10 @@
 //===- Image.h - From a partitioned module to a training binary ------------===//
 //
-// The last phases for the CPU: every entry of the program of one rank becomes a
-// list of runtime commands over packed memory (a program image) and a module of
-// kernels; both are compiled and linked with the runtime into one executable.
-// What an image holds is defined by runtime/Schema/Program.h.
+// The last phases for the CPU. `lowerToExec` makes every entry of the program of
+// one rank a list of commands over packed memory, and kernels for them (dialect
+// exec); `buildImage` writes that as a program image, which runtime/Schema/Program.h
+// defines; `emitBinary` compiles the kernels and links both with the runtime into
+// one executable.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -35,8 +36,19 @@ struct CompiledImage {
   mlir::OwningOpRef<mlir::ModuleOp> kernels;
 };
 
-/// Builds the image of a module after the dist phase. `module` is consumed: its
-/// entries are flattened. The program is valid (`rt::validate`).
+/// Rewrites a module after the dist phase: what it holds then is its mesh, an
+/// `exec.program`, and the kernels that this launches. Fails, with a diagnostic, at
+/// what that phase does not leave and at an operator that nothing on a CPU computes.
+mlir::LogicalResult lowerToExec(mlir::ModuleOp module, const cpu::Profile &profile);
+
+/// Registers `cleave-lower-to-exec{profile=avx2}` for textual pipelines.
+void registerImagePasses();
+
+/// A copy of a module in `exec` for people: its kernels have no bodies.
+mlir::OwningOpRef<mlir::ModuleOp> withKernelsDeclared(mlir::ModuleOp module);
+
+/// Builds the image of a verified module in `exec`, whose kernels move to the image.
+/// The program is valid (`rt::validate`).
 rt::StatusOr<CompiledImage> buildImage(mlir::ModuleOp module, const ImageSettings &settings);
 
 /// Where the parts of the runtime lie that a binary is linked with.

@@ -1,0 +1,194 @@
+//===- Commands.cpp - Addresses and sizes of commands ----------------------===//
+
+#include "dialects/Exec/Exec.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::exec;
+
+//===----------------------------------------------------------------------===//
+// Overlap
+//===----------------------------------------------------------------------===//
+
+/// How often `command` runs.
+static int64_t iterationsOf(Operation *command) {
+  auto repeat = dyn_cast_or_null<RepeatOp>(command->getParentOp());
+  return repeat ? std::clamp<int64_t>(repeat.getIterations(), 1, RepeatOp::kMaxCount) : 1;
+}
+
+/// The first iteration in which the two share a byte, or -1.
+static int64_t overlap(Operation *command, AtAttr a, AtAttr b) {
+  if (a.getSegment() != b.getSegment() || a.getBytes() == 0 || b.getBytes() == 0)
+    return -1;
+  int64_t distance = b.getOffset() - a.getOffset(), step = b.getStep() - a.getStep();
+  int64_t iterations = step == 0 ? 1 : iterationsOf(command);
+  for (int64_t i = 0; i < iterations; ++i, distance += step)
+    if (distance < a.getBytes() && distance > -b.getBytes())
+      return i;
+  return -1;
+}
+
+static LogicalResult verifyApart(Operation *command, AtAttr source, AtAttr target) {
+  int64_t i = overlap(command, source, target);
+  if (i < 0)
+    return success();
+  InFlightDiagnostic error = command->emitOpError() << "has source and target that overlap";
+  if (isa<RepeatOp>(command->getParentOp()))
+    error << " in iteration " << i;
+  return error;
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels, fills, copies
+//===----------------------------------------------------------------------===//
+
+SmallVector<AtAttr> LaunchOp::getAddresses() {
+  return llvm::to_vector(getArgs().getAsRange<AtAttr>());
+}
+
+LogicalResult LaunchOp::verify() {
+  // Bounded, so that the end of a piece can be computed.
+  constexpr uint64_t most = uint64_t(1) << 48;
+  if (getExtent() > most || getGrain() > most)
+    return emitOpError("has an extent or a grain above 2^48");
+  return success();
+}
+
+SmallVector<AtAttr> ZeroOp::getAddresses() { return {getTarget()}; }
+
+SmallVector<AtAttr> CopyOp::getAddresses() { return {getSource(), getTarget()}; }
+
+LogicalResult CopyOp::verify() {
+  if (getSource().getBytes() != getTarget().getBytes())
+    return emitOpError() << "copies " << getSource().getBytes() << " bytes to "
+                         << getTarget().getBytes();
+  return verifyApart(*this, getSource(), getTarget());
+}
+
+//===----------------------------------------------------------------------===//
+// MatmulOp
+//===----------------------------------------------------------------------===//
+
+SmallVector<AtAttr> MatmulOp::getAddresses() { return {getA(), getB(), getC()}; }
+int64_t MatmulOp::getAlignment() { return 4; }
+
+/// The matrix called `name` of `rows` × `columns`: packed along one direction, and
+/// its last element inside its address. `which` of the strides of the batch is its.
+static LogicalResult verifyMatrix(MatmulOp op, StringRef name, AtAttr at, ArrayRef<int64_t> strides,
+                                  int64_t rows, int64_t columns, unsigned which) {
+  if (strides.size() != 2)
+    return op.emitOpError() << "needs two strides for " << name << ", of rows and of columns";
+  if (rows == 0 || columns == 0)
+    return success();
+  bool rowMajor = strides[1] == 1 && strides[0] >= columns;
+  bool columnMajor = strides[0] == 1 && strides[1] >= rows;
+  if (rows > 1 && columns > 1 && !rowMajor && !columnMajor)
+    return op.emitOpError() << "has strides " << strides[0] << " and " << strides[1] << " for "
+                            << name << "; one must be 1, the other at least the size of the "
+                            << "direction of the first";
+  if ((rows > 1 && strides[0] < 1) || (columns > 1 && strides[1] < 1))
+    return op.emitOpError() << "has a stride below 1 for " << name;
+  int64_t last = 0;
+  auto reach = [&](int64_t count, int64_t stride) {
+    int64_t distance;
+    return stride >= 0 && !llvm::MulOverflow(count - 1, stride, distance) &&
+           !llvm::AddOverflow(last, distance, last);
+  };
+  bool inside = reach(rows, strides[0]) && reach(columns, strides[1]);
+  ArrayRef<int64_t> batch = op.getBatch();
+  for (size_t i = 0; i < batch.size(); i += 4)
+    inside = inside && reach(batch[i], batch[i + which]);
+  if (!inside || last >= at.getBytes() / 4)
+    return op.emitOpError() << "reaches past the " << at.getBytes() << " bytes of " << name;
+  return success();
+}
+
+LogicalResult MatmulOp::verify() {
+  ArrayRef<int64_t> sizes = getSizes(), batch = getBatch();
+  if (sizes.size() != 3 || llvm::any_of(sizes, [](int64_t n) { return n < 0; }))
+    return emitOpError("needs sizes [m, n, k], none of them negative");
+  if (batch.size() % 4 != 0)
+    return emitOpError("needs four numbers for each dimension of the batch");
+  for (size_t i = 0; i < batch.size(); i += 4) {
+    if (batch[i] < 1)
+      return emitOpError() << "has a dimension of the batch of " << batch[i];
+    if (batch[i] > 1 && batch[i + 3] == 0)
+      return emitOpError("writes several results of the batch to the same place");
+  }
+  int64_t m = sizes[0], n = sizes[1], k = sizes[2];
+  if (failed(verifyMatrix(*this, "a", getA(), getAStrides(), m, k, 1)) ||
+      failed(verifyMatrix(*this, "b", getB(), getBStrides(), k, n, 2)) ||
+      failed(verifyMatrix(*this, "c", getC(), getCStrides(), m, n, 3)))
+    return failure();
+  for (AtAttr operand : {getA(), getB()})
+    if (overlap(*this, operand, getC()) >= 0)
+      return emitOpError("writes to what it reads: c overlaps a or b");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Exchanges
+//===----------------------------------------------------------------------===//
+
+/// Product of `sizes`, or -1 where it is none.
+static int64_t product(std::initializer_list<int64_t> sizes) {
+  int64_t result = 1;
+  for (int64_t n : sizes)
+    if (n < 0 || llvm::MulOverflow(result, n, result))
+      return -1;
+  return result;
+}
+
+static LogicalResult verifyBytes(Operation *op, AtAttr source, int64_t wantedSource, AtAttr target,
+                                 int64_t wantedTarget) {
+  for (auto [name, at, wanted] :
+       {std::tuple("source", source, wantedSource), std::tuple("target", target, wantedTarget)})
+    if (at.getBytes() != wanted)
+      return op->emitOpError() << "has a " << name << " of " << at.getBytes()
+                               << " bytes, its sizes need " << wanted;
+  return verifyApart(op, source, target);
+}
+
+/// `cut` is [outer, full, inner] of the whole.
+static LogicalResult verifyCut(Operation *op, ArrayRef<int64_t> cut, int64_t members, Type type,
+                               AtAttr source, AtAttr target, bool sourceIsWhole) {
+  if (cut.size() != 3 || product({cut[0], cut[1], cut[2]}) < 0)
+    return op->emitOpError("needs cut [outer, full, inner], none of them negative");
+  int64_t element = elementBytes(type);
+  int64_t whole = product({cut[0], cut[1], cut[2], element});
+  int64_t block = product({cut[0], dist::blockSize(cut[1], members), cut[2], element});
+  return verifyBytes(op, source, sourceIsWhole ? whole : block, target,
+                     sourceIsWhole ? block : whole);
+}
+
+LogicalResult AllReduceOp::verifyGroup(int64_t) {
+  AtAttr source = getSource(), target = getTarget();
+  if (source.getBytes() != target.getBytes() || source.getBytes() % elementBytes(getType()) != 0)
+    return emitOpError("needs source and target of the same whole number of elements");
+  return source == target ? success() : verifyApart(*this, source, target);
+}
+
+LogicalResult AllGatherOp::verifyGroup(int64_t members) {
+  return verifyCut(*this, getCut(), members, getType(), getSource(), getTarget(), false);
+}
+
+LogicalResult ReduceScatterOp::verifyGroup(int64_t members) {
+  return verifyCut(*this, getCut(), members, getType(), getSource(), getTarget(), true);
+}
+
+LogicalResult SliceOp::verifyGroup(int64_t members) {
+  return verifyCut(*this, getCut(), members, getType(), getSource(), getTarget(), true);
+}
+
+LogicalResult AllToAllOp::verifyGroup(int64_t members) {
+  ArrayRef<int64_t> cut = getCut();
+  if (cut.size() != 5 || llvm::any_of(cut, [](int64_t n) { return n < 0; }))
+    return emitOpError("needs cut [outer, first, middle, second, inner], none of them negative");
+  int64_t element = elementBytes(getType());
+  int64_t firstBlock = dist::blockSize(cut[1], members);
+  int64_t secondBlock = dist::blockSize(cut[3], members);
+  int64_t cutFirst = product({cut[0], firstBlock, cut[2], cut[3], cut[4], element});
+  int64_t cutSecond = product({cut[0], cut[1], cut[2], secondBlock, cut[4], element});
+  return verifyBytes(*this, getSource(), getSplitFirst() ? cutSecond : cutFirst, getTarget(),
+                     getSplitFirst() ? cutFirst : cutSecond);
+}

@@ -1,0 +1,121 @@
+//===- Commands.td - What a rank runs --------------------------------------===//
+#ifndef CLEAVE_EXEC_COMMANDS
+#define CLEAVE_EXEC_COMMANDS
+include "dialects/Exec/ExecBase.td"
+
+/// `methods`: those of the interface that are not the default.
+class Exec_Command<string mnemonic, dag args, string format, list<string> methods = []>
+  : Exec_Op<mnemonic, [ParentOneOf<["EntryOp", "RepeatOp"]>,
+                       DeclareOpInterfaceMethods<Exec_CommandInterface, methods>]> {
+  let arguments = !con(args, (ins StrAttr:$label, DefaultValuedAttr<Exec_Size, "0">:$bytes,
+                                  DefaultValuedAttr<Exec_Size, "0">:$flops));
+  let assemblyFormat = "$label " # format # [{ (`bytes` $bytes^)? (`flops` $flops^)? attr-dict }];
+  let hasVerifier = 1;
+}
+
+def Exec_LaunchOp : Exec_Command<"launch",
+    (ins FlatSymbolRefAttr:$kernel, Exec_Addresses:$args, Exec_Size:$extent, Exec_Count:$grain),
+    "$kernel `` custom<Addresses>($args) `extent` $extent `grain` $grain"> {
+  let summary = "Runs a kernel over [0, extent) in pieces of `grain`";
+  let description = [{
+    The kernel is a function of the module around the program. If its arguments are
+    tensors, each takes the bytes of its address.
+  }];
+}
+
+def Exec_MatmulOp : Exec_Command<"matmul",
+    (ins Exec_AtAttr:$a, DenseI64ArrayAttr:$a_strides, Exec_AtAttr:$b, DenseI64ArrayAttr:$b_strides,
+         Exec_AtAttr:$c, DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$sizes,
+         DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$batch, UnitAttr:$accumulate),
+    [{ $a $a_strides `by` $b $b_strides (`add` $accumulate^)? `to` $c $c_strides `sizes` $sizes
+       (`batch` custom<Batch>($batch)^)? }],
+    ["getAlignment"]> {
+  let summary = "c[m × n] = a[m × k] · b[k × n], or += with `add`";
+  let description = [{
+    Behind each address stand the strides of rows and columns in elements of f32; `sizes`
+    are m, n, k. Each dimension of `batch` is [count, stride of a, of b, of c].
+
+    ```mlir
+    exec.matmul "mlp.up" <arena + 0, 4096> [64, 1] by <weights + 0, 8192> [1, 64]
+      to <arena + 4096, 2048> [16, 1] sizes [16, 16, 64] batch [[2, 0, 1024, 256]]
+    ```
+  }];
+}
+
+def Exec_ZeroOp : Exec_Command<"zero", (ins Exec_AtAttr:$target), "$target"> {
+  let summary = "Sets bytes to zero";
+  let hasVerifier = 0;
+}
+
+def Exec_CopyOp : Exec_Command<"copy", (ins Exec_AtAttr:$source, Exec_AtAttr:$target),
+                               "$source `to` $target"> {
+  let summary = "Copies bytes to others that don't overlap them";
+}
+
+/// A command in which the ranks of a group take part.
+class Exec_Exchange<string mnemonic, dag args, string format>
+  : Exec_Command<mnemonic,
+      !con((ins Exec_ElementType:$type, Exec_AtAttr:$source, Exec_AtAttr:$target, StrAttr:$group),
+           args),
+      "$type $source `to` $target " # format # " `on` $group",
+      ["getAlignment", "verifyGroup"]> {
+  let hasVerifier = 0;
+  let extraClassDefinition = [{
+    ::llvm::SmallVector<::cleave::exec::AtAttr> $cppClass::getAddresses() {
+      return {getSource(), getTarget()};
+    }
+    int64_t $cppClass::getAlignment() { return ::cleave::exec::elementBytes(getType()); }
+  }];
+}
+
+def Exec_AllReduceOp : Exec_Exchange<"all_reduce", (ins Exec_Reduction:$kind), "$kind"> {
+  let summary = "Combines the values of all ranks of a group";
+  let description = [{ The target is the source itself, or does not overlap it. }];
+}
+
+def Exec_AllGatherOp : Exec_Exchange<"all_gather", (ins DenseI64ArrayAttr:$cut), "`cut` $cut"> {
+  let summary = "Joins the blocks of a group, padding cut off";
+  let description = [{
+    The whole is seen as [outer, full, inner] = `cut`, the source as the rank's block of
+    ceil(full / ranks) along the middle.
+  }];
+}
+
+def Exec_ReduceScatterOp : Exec_Exchange<"reduce_scatter",
+    (ins Exec_Reduction:$kind, DenseI64ArrayAttr:$cut), "$kind `cut` $cut"> {
+  let summary = "Combines wholes over a group and leaves each rank its block";
+}
+
+def Exec_SliceOp : Exec_Exchange<"slice", (ins DenseI64ArrayAttr:$cut), "`cut` $cut"> {
+  let summary = "The rank's block of a whole, padded with zeros; nothing is sent";
+}
+
+def Exec_AllToAllOp : Exec_Exchange<"all_to_all",
+    (ins DenseI64ArrayAttr:$cut, UnitAttr:$split_first),
+    "`cut` $cut (`split_first` $split_first^)?"> {
+  let summary = "Moves a cut from one dimension to another";
+  let description = [{
+    The whole is seen as [outer, first, middle, second, inner] = `cut`. With `split_first`
+    the source is cut along `second` and the target along `first`, without it the
+    other way round.
+  }];
+}
+
+def Exec_RepeatOp : Exec_Op<"repeat", [SingleBlock, NoTerminator, NoRegionArguments]> {
+  let summary = "Runs its commands a number of times";
+  let description = [{
+    In iteration i every address with a step lies i · step further, and each `*` in a
+    label stands for first + i · step of `layers`. Repeats don't nest.
+  }];
+  let arguments = (ins StrAttr:$label, Exec_Count:$count, DenseI64ArrayAttr:$layers);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$label $count `layers` $layers attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    static constexpr int64_t kMaxCount = 65536;
+    int64_t getIterations() { return static_cast<int64_t>(getCount()); }
+  }];
+}
+
+#endif

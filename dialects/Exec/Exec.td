@@ -1,0 +1,137 @@
+//===- Exec.td - The program of one rank -----------------------------------===//
+#ifndef CLEAVE_EXEC
+#define CLEAVE_EXEC
+include "dialects/Exec/Commands.td"
+
+def Exec_ProgramOp : Exec_Op<"program", [IsolatedFromAbove, SingleBlock, NoTerminator,
+    NoRegionArguments, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "The program of every rank of a mesh";
+  let description = [{
+    Holds segments, groups, constants, state, what is exchanged with the runtime, and
+    entries, in any order. Kernels are functions beside it. Names of segments and
+    groups are its own and no symbols, so that they don't meet names of kernels.
+
+    The verifier follows every name and address: an address must lie in its segment
+    in every iteration, sizes must fit groups and kernels.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$mesh);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`on` $mesh attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+
+class Exec_Part<string mnemonic, list<Trait> traits = []>
+  : Exec_Op<mnemonic, !listconcat(traits, [HasParent<"ProgramOp">])>;
+
+def Exec_SegmentOp : Exec_Part<"segment"> {
+  let summary = "Memory of the rank, allocated once and zero at first";
+  let arguments = (ins StrAttr:$name, Exec_Size:$bytes);
+  let assemblyFormat = "$name $bytes attr-dict";
+}
+
+def Exec_GroupOp : Exec_Part<"group"> {
+  let summary = "Ranks that differ along some axes of the mesh only";
+  let arguments = (ins StrAttr:$name, StrArrayAttr:$axes);
+  let assemblyFormat = "$name $axes attr-dict";
+}
+
+def Exec_TableOp : Exec_Part<"table"> {
+  let summary = "Constants that are in memory before anything runs";
+  let arguments = (ins StrAttr:$name, Exec_AtAttr:$at, ElementsAttr:$elements);
+  let assemblyFormat = "$name $at $elements attr-dict";
+  let hasVerifier = 1;
+}
+
+def Exec_RankIndexOp : Exec_Part<"rank_index"> {
+  let summary = "An i32: the rank's index along `axes`, times `scale`";
+  let arguments = (ins Exec_AtAttr:$at, StrArrayAttr:$axes, I64Attr:$scale);
+  let assemblyFormat = "$at `along` $axes `times` $scale attr-dict";
+  let hasVerifier = 1;
+}
+
+def Exec_StateOp : Exec_Part<"state"> {
+  let summary = "Parameters with what is kept for them";
+  let description = [{
+    `shape` is the whole tensor, cut as `sharding` says; the slots `value`, `gradient`,
+    `moment1` and `moment2` hold the rank's block, in f32. `file_shape` is its shape in
+    files. `mean` and `std`: how it starts where no weights are given.
+
+    With `layers` [first, count, step] it stands for one tensor in each of `count` layers, whose
+    slots lie `step` of their address apart; what is between braces in the name is the
+    number of the layer.
+
+    ```mlir
+    exec.state "layers.{0..3}.up.weight" layers [0, 4, 1] shape [128, 64] file [128, 64]
+      sharding #dist.sharding<[[tensor], []]> decay mean 0.0 std 0.02
+      value <weights + 0, 16384 step 16384> gradient <gradients + 0, 16384 step 16384>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, OptionalAttr<DenseI64ArrayAttr>:$layers,
+                       DenseI64ArrayAttr:$shape, DenseI64ArrayAttr:$file_shape,
+                       Exec_Sharding:$sharding, UnitAttr:$decay, F64Attr:$mean, F64Attr:$std,
+                       Exec_AtAttr:$value, OptionalAttr<Exec_AtAttr>:$gradient,
+                       OptionalAttr<Exec_AtAttr>:$moment1, OptionalAttr<Exec_AtAttr>:$moment2,
+                       OptionalAttr<StrArrayAttr>:$aliases);
+  let assemblyFormat = [{
+    $name (`layers` $layers^)? `shape` $shape `file` $file_shape `sharding` $sharding
+    (`decay` $decay^)? `mean` $mean `std` $std `value` $value (`gradient` $gradient^)?
+    (`moment1` $moment1^)? (`moment2` $moment2^)? (`aliases` $aliases^)? attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Number of tensors that it stands for.
+    int64_t getCount() { return getLayers() ? (*getLayers())[1] : 1; }
+    /// The name of tensor `index` below `getCount()`.
+    std::string getTensorName(int64_t index);
+    /// value, gradient, moment1, moment2; null for what there is not.
+    std::array<AtAttr, 4> getSlots() {
+      return {getValueAttr(), getGradientAttr(), getMoment1Attr(), getMoment2Attr()};
+    }
+  }];
+}
+
+/// Named as in the image.
+def Exec_Field : I32EnumAttr<"Field", "A value exchanged with the runtime", [
+    I32EnumAttrCase<"Tokens", 0, "tokens">, I32EnumAttrCase<"Targets", 1, "targets">,
+    I32EnumAttrCase<"Positions", 2, "positions">,
+    I32EnumAttrCase<"LearningRate", 3, "learning_rate">,
+    I32EnumAttrCase<"Correction1", 4, "correction1">,
+    I32EnumAttrCase<"Correction2", 5, "correction2">, I32EnumAttrCase<"Loss", 6, "loss">,
+    I32EnumAttrCase<"Objective", 7, "objective">,
+    I32EnumAttrCase<"GradientNorm", 8, "gradient_norm">,
+    I32EnumAttrCase<"ValidCount", 9, "valid_count">]> {
+  let cppNamespace = "::cleave::exec";
+}
+
+def Exec_ExchangeOp : Exec_Part<"exchange"> {
+  let summary = "Where a value lies that the runtime writes or reads";
+  let description = [{
+    tokens, targets and positions are i32 [micro-batch, local sequence], the others are
+    scalars of f32. A program needs tokens, targets and loss.
+  }];
+  let arguments = (ins Exec_Field:$field, Exec_AtAttr:$at);
+  let assemblyFormat = "$field $at attr-dict";
+  let hasVerifier = 1;
+}
+
+def Exec_EntryKind : I32EnumAttr<"EntryKind", "When an entry runs", [
+    I32EnumAttrCase<"Begin", 0, "begin">, I32EnumAttrCase<"Count", 1, "count">,
+    I32EnumAttrCase<"Prepare", 2, "prepare">, I32EnumAttrCase<"Microbatch", 3, "microbatch">,
+    I32EnumAttrCase<"Update", 4, "update">, I32EnumAttrCase<"Evaluate", 5, "evaluate">]> {
+  let cppNamespace = "::cleave::exec";
+}
+
+def Exec_EntryOp : Exec_Part<"entry", [SingleBlock, NoTerminator, NoRegionArguments]> {
+  let summary = "Commands that the runtime runs together";
+  let description = [{
+    A step runs begin, count for each micro-batch, prepare, microbatch for each, update.
+    Evaluation runs begin, count, prepare, evaluate. An entry that is not there does
+    nothing.
+  }];
+  let arguments = (ins Exec_EntryKind:$kind);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$kind attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+
+#endif

@@ -1,0 +1,286 @@
+//===- LowerToExec.cpp - Entries as lists of commands ----------------------===//
+//
+// For each entry: put bodies in place of calls, decide fusion, cut into units,
+// place every value (Placement.h), write the commands. A repeat stays one: its
+// block's commands are written once.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cleave/Target/Image/Image.h"
+#include "cleave/Transforms/Fusion/Fusion.h"
+#include "lib/Target/Image/Exchanges.h"
+#include "lib/Target/Image/Flatten.h"
+#include "lib/Target/Image/Matmul.h"
+#include "lib/Target/Image/Placement.h"
+#include "lib/Target/Image/Precondition.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+namespace cleave::image {
+
+static int64_t bytesOf(Value v) { return cast<RankedTensorType>(v.getType()).getNumElements() * 4; }
+
+/// "layers.*/mlp.gate", or the operator's name where it has no path.
+static std::string labelOf(ArrayRef<Operation *> ops) {
+  Operation *op = ops.front();
+  auto repeat = op->getParentOfType<RepeatOpInterface>();
+  std::string label = !repeat ? "" : repeat->hasAttr("layers") ? "layers.*/" : "pieces.*/";
+  auto path = op->getAttrOfType<StringAttr>("nn.path");
+  return label + (path ? path.str() : op->getName().getStringRef().str());
+}
+
+namespace {
+class Lowering {
+public:
+  Lowering(ModuleOp module, exec::ProgramOp program, const cpu::Profile &profile)
+      : profile(profile), builder(module.getContext()), layout(module, program),
+        arena(program, "arena"), kernels(ModuleOp::create(module.getLoc())) {}
+
+  LogicalResult run(ModuleOp module, exec::ProgramOp program) {
+    for (auto entry : program.getOps<exec::EntryOp>()) {
+      builder.setInsertionPointToStart(&entry.getBody().front());
+      if (entry.getKind() == exec::EntryKind::Begin)
+        clearAccumulators();
+      else if (failed(lowerEntry(
+                   module.lookupSymbol<func::FuncOp>(stringifyEntryKind(entry.getKind())),
+                   entry.getKind())))
+        return failure();
+    }
+    return success();
+  }
+
+  OwningOpRef<ModuleOp> takeKernels() { return std::move(kernels); }
+
+private:
+  void clearAccumulators() {
+    for (const exec::Address &a : layout.accumulators())
+      exec::ZeroOp::create(builder, builder.getUnknownLoc(), exec::AtAttr::get(a), "begin");
+  }
+
+  LogicalResult lowerEntry(func::FuncOp entry, exec::EntryKind kind) {
+    if (failed(flattenCalls(entry)))
+      return failure();
+    expandAccumulates(entry);
+    PassManager cleanup(entry.getContext(), func::FuncOp::getOperationName());
+    cleanup.addPass(createCSEPass());
+    cleanup.addPass(createCanonicalizerPass());
+    if (failed(cleanup.run(entry)))
+      return failure();
+    Block &body = entry.getBody().front();
+    decideFusion(body);
+    auto units = makeUnits(body, *kernels, profile);
+    if (failed(units))
+      return failure();
+    Placement placement(entry, *units, layout, arena.name());
+    arena.reserve(placement.arenaBytes());
+    for (Unit &unit : *units)
+      if (failed(emit(unit, placement)))
+        return failure();
+    emitResults(entry, kind, placement);
+    return success();
+  }
+
+  LogicalResult emit(Unit &unit, Placement &placement) {
+    Operation *op = unit.ops.front();
+    std::string label = labelOf(unit.ops);
+    if (auto state = dyn_cast<StateOpInterface>(op))
+      return emitState(state, placement, label);
+    if (auto offset = dyn_cast<dist::OffsetOp>(op)) {
+      addCopy(layout.rankIndex(offset.getAxes(), offset.getBlock()),
+              placement.region(op->getResult(0)), label, op->getLoc());
+      return success();
+    }
+    if (auto repeat = dyn_cast<RepeatOpInterface>(op))
+      return emitRepeat(repeat, unit, placement);
+    if (isa<ContractionOpInterface>(op))
+      return emitMatmul(op, placement, label);
+    if (!unit.kernels.empty()) {
+      for (KernelCall &call : unit.kernels)
+        emitKernel(call, placement, label, op->getLoc());
+      return success();
+    }
+    if (op->getNumOperands() == 1 && op->getNumResults() == 1 &&
+        addExchange(builder, op, placement.region(op->getOperand(0)),
+                    placement.region(op->getResult(0)), layout, label))
+      return success();
+    return op->emitOpError("cannot be run on the CPU: it is neither a kernel nor a product nor "
+                           "an exchange");
+  }
+
+  /// Whether slices are runs of memory that follow each other: a slice has one index
+  /// of each dimension before the last of which it has a part.
+  static bool hasContiguousSlices(RepeatOpInterface op, Value whole) {
+    SmallVector<int64_t> extent(cast<RankedTensorType>(whole.getType()).getShape());
+    int64_t before = -1, last = -1;
+    for (const Slicing &s : op.getSlicing(whole.getType())) {
+      if (s.blocks != 1 || s.dim < before)
+        return false;
+      extent[s.dim] /= s.pieces;
+      before = s.dim;
+      if (s.pieces > 1)
+        last = s.dim;
+    }
+    return llvm::all_of(ArrayRef(extent).take_front(std::max<int64_t>(last, 0)),
+                        [](int64_t n) { return n == 1; });
+  }
+
+  static LogicalResult checkContiguous(RepeatOpInterface op) {
+    SmallVector<Value> wholes(op->getOperands().drop_front(op.getNumCarried()));
+    llvm::append_range(wholes, op->getResults().drop_front(op.getNumCarried()));
+    for (Value v : wholes)
+      if (!hasContiguousSlices(op, v))
+        return op->emitOpError() << "has slices of " << v.getType() << " that are not contiguous";
+    return success();
+  }
+
+  LogicalResult emitRepeat(RepeatOpInterface op, Unit &unit, Placement &placement) {
+    Block &block = op.getRepeatedBlock();
+    if (failed(checkContiguous(op)))
+      return failure();
+    for (auto [v, argument] :
+         llvm::zip(op->getOperands().take_front(op.getNumCarried()), block.getArguments()))
+      copy(placement.region(v), placement.region(argument), "carry", op->getLoc());
+    auto layers = op->getAttrOfType<DenseI64ArrayAttr>("layers");
+    auto repeat = exec::RepeatOp::create(builder, op->getLoc(), layers ? "layers" : "pieces",
+                                         op.getIterations(),
+                                         layers ? layers.asArrayRef() : ArrayRef<int64_t>({0, 1}));
+    OpBuilder::InsertionGuard outside(builder);
+    builder.createBlock(&repeat.getBody());
+    for (Unit &inner : unit.body)
+      if (failed(emit(inner, placement)))
+        return failure();
+    return emitYield(op, placement);
+  }
+
+  /// Slices go to what is stacked, then what is carried to the next iteration.
+  LogicalResult emitYield(RepeatOpInterface op, Placement &placement) {
+    Block &block = op.getRepeatedBlock();
+    ValueRange yielded = block.getTerminator()->getOperands();
+    unsigned carried = op.getNumCarried();
+    for (unsigned i = carried; i < yielded.size(); ++i)
+      copy(placement.region(yielded[i]), placement.slices(op, op->getResult(i)), "stack",
+           op->getLoc());
+    // A carried value that goes to another's place leaves before its own is taken.
+    llvm::SmallMapVector<unsigned, exec::Address, 4> waiting;
+    for (unsigned i = 0; i < carried; ++i)
+      if (!placement.isPlacedIn(yielded[i], placement.region(block.getArgument(i))))
+        waiting[i] = placement.region(yielded[i]);
+    while (!waiting.empty()) {
+      auto free = llvm::find_if(waiting, [&](auto &move) {
+        return llvm::none_of(waiting, [&](auto &other) {
+          return other.first != move.first &&
+                 placement.isPlacedIn(block.getArgument(move.first), other.second);
+        });
+      });
+      if (free == waiting.end())
+        return op->emitOpError("exchanges carried values in a circle");
+      copy(free->second, placement.region(block.getArgument(free->first)), "carry", op->getLoc());
+      waiting.erase(free);
+    }
+    return success();
+  }
+
+  void addCopy(exec::Address source, exec::Address target, StringRef label, Location loc) {
+    exec::CopyOp::create(builder, loc, exec::AtAttr::get(source), exec::AtAttr::get(target), label);
+  }
+
+  /// Nothing where the two are one.
+  void copy(exec::Address source, exec::Address target, StringRef label, Location loc) {
+    if (source.segment != target.segment || source.offset != target.offset ||
+        source.step != target.step)
+      addCopy(source, target, label, loc);
+  }
+
+  LogicalResult emitState(StateOpInterface state, Placement &placement, StringRef label) {
+    if (state.getStateAccess() == StateAccess::Read)
+      return success();
+    exec::Address slot = placement.slotOf(state);
+    Value value = state->getOperand(0);
+    if (!placement.isPlacedIn(value, slot))
+      addCopy(placement.region(value), slot, label, state->getLoc());
+    return success();
+  }
+
+  LogicalResult emitMatmul(Operation *op, Placement &placement, StringRef label) {
+    auto product = matmulOf(op);
+    if (failed(product))
+      return failure();
+    Value a = op->getOperand(0), b = op->getOperand(1), c = op->getResult(0);
+    bool accumulate = false;
+    if (c.hasOneUse())
+      if (auto state = dyn_cast<StateOpInterface>(*c.getUsers().begin()))
+        accumulate = state.getStateAccess() == StateAccess::Accumulate;
+    auto at = [&](Value v) { return exec::AtAttr::get(placement.region(v)); };
+    exec::MatmulOp::create(builder, op->getLoc(), at(a), product->a, at(b), product->b, at(c),
+                           product->c, {product->m, product->n, product->k}, product->batch,
+                           accumulate, label, bytesOf(a) + bytesOf(b) + bytesOf(c),
+                           product->flops());
+    return success();
+  }
+
+  void emitKernel(KernelCall &call, Placement &placement, StringRef label, Location loc) {
+    SmallVector<Attribute> args;
+    for (const auto &arg : call.args)
+      args.push_back(exec::AtAttr::get(std::holds_alternative<Value>(arg)
+                                           ? placement.region(std::get<Value>(arg))
+                                           : layout.extra(std::get<BodyInput>(arg))));
+    exec::LaunchOp::create(builder, loc, call.symbol, builder.getArrayAttr(args), call.extent,
+                           call.grain, label, call.bytes, call.flops);
+  }
+
+  /// What an entry returns is copied to where the runtime reads it.
+  void emitResults(func::FuncOp entry, exec::EntryKind kind, Placement &placement) {
+    static constexpr std::pair<exec::EntryKind, std::array<const char *, 2>> names[] = {
+        {exec::EntryKind::Prepare, {"valid", ""}},
+        {exec::EntryKind::Update, {"loss", "norm"}},
+        {exec::EntryKind::Evaluate, {"loss", ""}}};
+    Operation *end = entry.getBody().front().getTerminator();
+    for (const auto &[which, list] : names)
+      if (which == kind)
+        for (auto [value, name] : llvm::zip(end->getOperands(), list))
+          addCopy(placement.region(value), *layout.exchange(name), name, end->getLoc());
+  }
+
+  const cpu::Profile &profile;
+  /// Stands where the next command goes: in an entry, or in a repeat.
+  OpBuilder builder;
+  StateLayout layout;
+  SegmentWriter arena;
+  OwningOpRef<ModuleOp> kernels;
+};
+} // namespace
+
+/// A program with empty entries.
+static exec::ProgramOp createProgram(ModuleOp module) {
+  OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
+  auto mesh = *module.getOps<dist::MeshOp>().begin();
+  auto program = exec::ProgramOp::create(b, module.getLoc(), mesh.getSymName());
+  b.createBlock(&program.getBody());
+  for (auto kind :
+       {exec::EntryKind::Begin, exec::EntryKind::Count, exec::EntryKind::Prepare,
+        exec::EntryKind::Microbatch, exec::EntryKind::Update, exec::EntryKind::Evaluate}) {
+    auto entry = exec::EntryOp::create(b, module.getLoc(), kind);
+    entry.getBody().emplaceBlock();
+  }
+  return program;
+}
+
+} // namespace cleave::image
+
+LogicalResult cleave::lowerToExec(ModuleOp module, const cpu::Profile &profile) {
+  if (failed(image::checkLowerable(module)))
+    return failure();
+  module.getContext()->loadDialect<exec::ExecDialect>();
+  exec::ProgramOp program = image::createProgram(module);
+  image::Lowering lowering(module, program, profile);
+  if (failed(lowering.run(module, program)))
+    return failure();
+  for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
+    if (!isa<dist::MeshOp, exec::ProgramOp>(op))
+      op.erase();
+  OwningOpRef<ModuleOp> kernels = lowering.takeKernels();
+  module.getBody()->getOperations().splice(module.getBody()->end(),
+                                           kernels->getBody()->getOperations());
+  return success();
+}

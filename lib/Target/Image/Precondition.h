@@ -1,0 +1,12 @@
+//===- Precondition.h - What can become commands ---------------------------===//
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace cleave::image {
+
+/// Checks that `module` has the form in which the phase `dist` leaves it; errors
+/// stand where it has not.
+llvm::LogicalResult checkLowerable(mlir::ModuleOp module);
+
+} // namespace cleave::image
