@@ -19,7 +19,7 @@ static LogicalResult checkEntry(ModuleOp module, StringRef name, unsigned result
     auto given = entry.getArgAttrOfType<StringAttr>(i, "nn.name");
     if (!given || !llvm::is_contained(known, given.getValue()))
       return entry.emitError() << "needs to know of argument " << i << " in nn.name which of "
-                               << llvm::join(known, ", ") << " it is";
+                               << llvm::join(ArrayRef(known), ", ") << " it is";
   }
   if (entry.getNumResults() != results)
     return entry.emitError() << "returns " << entry.getNumResults() << " values; the runtime reads "
