@@ -3,7 +3,8 @@
 // Runs the attention kernels on one thread and prints GFLOP/s beside those of one
 // oneDNN matrix product of 768^3, measured just before each line on the same thread.
 // Operations are counted over visible (query, key) pairs: two products forward, five
-// backward (the two kernels compute seven between them; "done" counts those).
+// backward (the two kernels compute seven between them; "done" counts those). The
+// variable CLEAVE_PROFILE names the instruction set; avx2 if it is not set.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,6 +15,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <dnnl.hpp>
 #include <vector>
@@ -60,7 +62,8 @@ mlir::FailureOr<Program> compile(mlir::MLIRContext &context, const AttentionSize
   mlir::OwningOpRef<mlir::ModuleOp> module =
       mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
   Program program;
-  const Profile profile = Profile::avx2();
+  const char *named = std::getenv("CLEAVE_PROFILE");
+  const Profile profile = named ? *Profile::byName(named) : Profile::avx2();
   for (auto kernel : {buildAttentionForward(*module, "forward", sizes, profile),
                       buildAttentionBackwardQuery(*module, "query", sizes, profile),
                       buildAttentionBackwardKeyValue(*module, "key_value", sizes, profile)}) {

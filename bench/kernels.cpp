@@ -5,7 +5,8 @@
 // must move at least, reading every input and writing every output once, over
 // triad bytes per second). A line that is written and was not read counts twice,
 // for the triad too: the cache reads it first. Above 1 means that the kernel mixes
-// reads and writes better than the triad, or that something stayed in a cache.
+// reads and writes better than the triad, or that something stayed in a cache. The
+// variable CLEAVE_PROFILE names the instruction set; avx2 if it is not set.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +17,7 @@
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include <algorithm>
 #include <benchmark/benchmark.h>
+#include <cstdlib>
 #include <ctime>
 #include <memory>
 #include <vector>
@@ -227,11 +229,15 @@ int main(int argc, char **argv) {
   const std::vector<Case> cases = {rmsNormForward(), rmsNormBackward(), normWeightGradients(),
                                    softmax(),        swiGlu(),          adamW(),
                                    crossEntropy(),   headNorm()};
+  const char *named = std::getenv("CLEAVE_PROFILE");
+  const auto profile = cleave::cpu::Profile::byName(named ? named : "avx2");
+  if (mlir::failed(profile))
+    return 1;
   for (const Case &each : cases) {
     auto module = mlir::parseSourceString<mlir::ModuleOp>(each.text.text(), &context);
     if (!module)
       return 1;
-    auto object = cleave::cpu::compileObject(*module, cleave::cpu::Profile::avx2());
+    auto object = cleave::cpu::compileObject(*module, *profile);
     if (mlir::failed(object))
       return 1;
     jits.push_back(llvm::cantFail(llvm::orc::LLJITBuilder().create()));

@@ -80,6 +80,13 @@ function(cleave_add_unittest name)
   endif()
 endfunction()
 
+# cleave_also_for_avx512(name): the tests of `name` once more, with AVX-512 kernels
+# (see KernelHarness.h); skipped where the processor has none.
+function(cleave_also_for_avx512 name)
+  gtest_discover_tests(${name} TEST_PREFIX "${name}.avx512." TEST_LIST ${name}_avx512
+    DISCOVERY_TIMEOUT 120 PROPERTIES ENVIRONMENT CLEAVE_TEST_PROFILE=avx512)
+endfunction()
+
 # cleave_add_passes(Topic): generates Passes.h.inc in the build folder's twin of
 # the calling folder from include/cleave/Transforms/<Topic>/Passes.td.
 function(cleave_add_passes topic)

@@ -53,7 +53,8 @@ static rt::StatusOr<const Family *> findFamily(const JsonValue &root, const std:
     return rt::userError("config.wrong_type",
                          fmt::format("the file holds {}, not an object", root.kindName()))
         .at(root.where(file))
-        .withRule("a config is one JSON object");
+        .withRule("a config is one JSON object")
+        .suggest(fmt::format("{{\"model_type\": \"{}\", …}}", families().back()->modelType));
   const JsonValue *type = root.find("model_type");
   if (!type || type->isNull())
     return familyMissing(root, file);
@@ -78,6 +79,7 @@ static rt::StatusOr<const Family *> findFamily(const JsonValue &root, const std:
     error.suggestions.push_back(fmt::format("\"model_type\": \"{}\"", *near));
   else
     error.suggestions.push_back(fmt::format("a model of family {}", fmt::join(names, " or ")));
+  error.notes.push_back({{}, "docs/Guides/AddAModelFamily.md tells how to add a family"});
   return error;
 }
 
@@ -150,8 +152,14 @@ rt::StatusOr<ModelDescription> readModel(const std::string &path) {
   std::filesystem::path file(path);
   if (std::filesystem::is_directory(file, ignored))
     file /= "config.json";
-  CLEAVE_RT_ASSIGN_OR_RETURN(const std::string text, rt::readWholeFile(file.string()));
-  return readModelText(text, file.string());
+  rt::StatusOr<std::string> text = rt::readWholeFile(file.string());
+  if (!text.ok()) {
+    rt::Error error = text.error();
+    if (error.rule.empty())
+      error.rule = "MODEL is a config.json, a folder that holds one, or an .mlir file";
+    return error;
+  }
+  return readModelText(*text, file.string());
 }
 
 rt::Status refuseDropout(const ModelDescription &model) {

@@ -38,9 +38,12 @@ plan::SolutionOp solutionOf(ModuleOp plan) {
 
 static rt::StatusOr<OwningOpRef<ModuleOp>> readPlan(MLIRContext &context, const std::string &file) {
   context.loadDialect<plan::PlanDialect>();
+  auto text = rt::readWholeFile(file);
+  if (!text.ok())
+    return text.status();
   OwningOpRef<ModuleOp> plan;
   rt::Status read = withDiagnostics(context, [&] {
-    plan = parseSourceFile<ModuleOp>(file, &context);
+    plan = parseSourceString<ModuleOp>(*text, ParserConfig(&context), file);
     return success(bool(plan));
   });
   if (!read.ok()) {
@@ -48,13 +51,14 @@ static rt::StatusOr<OwningOpRef<ModuleOp>> readPlan(MLIRContext &context, const 
     return rt::Error(rt::userError("plan.unreadable", error.message))
         .at(error.where)
         .withGiven(file)
-        .withRule("a plan is an MLIR file with one plan.solution; `cleave compile … --emit=plan` "
-                  "writes one");
+        .withRule("a plan is an MLIR file with one plan.solution")
+        .suggest("`cleave compile … --emit=plan` writes one");
   }
   if (!solutionOf(*plan))
     return rt::userError("plan.unreadable", "the file holds no plan.solution")
         .withGiven(file)
-        .withRule("a plan is an MLIR file with one plan.solution");
+        .withRule("a plan is an MLIR file with one plan.solution")
+        .suggest("`cleave compile … --emit=plan` writes one");
   return plan;
 }
 

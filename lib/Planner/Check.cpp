@@ -8,6 +8,8 @@
 #include "runtime/Base/Suggest.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
+#include <limits>
 
 using namespace mlir;
 namespace cleave {
@@ -85,13 +87,43 @@ private:
                     "global, micro and sequence are at least 1");
     int64_t share = batch.getGlobal() / dp;
     if (batch.getGlobal() % dp == 0 && share % batch.getMicro() == 0)
-      return success();
+      return checkSizes(batch);
     InFlightDiagnostic error = refuse(
         batch,
         "plan.batch_indivisible: global batch " + Twine(batch.getGlobal()) + " is no multiple of " +
             Twine(dp) + " (ranks that share it) × " + Twine(batch.getMicro()) + " (micro-batch)",
         "ranks × micro divides global");
-    error.attachNote() << "suggestion: global " << (share + 1) * dp << " micro 1";
+    int64_t above;
+    if (llvm::MulOverflow(share + 1, dp, above))
+      above = share * dp;
+    error.attachNote() << "suggestion: global " << above << " micro 1";
+    return error;
+  }
+
+  /// Sizes that the model has positions for and that tokens can be counted in.
+  LogicalResult checkSizes(plan::BatchOp batch) {
+    auto positions = model->getAttrOfType<IntegerAttr>("nn.max_positions");
+    int64_t global = batch.getGlobal(), micro = batch.getMicro(), sequence = batch.getSequence();
+    if (positions && sequence > positions.getInt()) {
+      InFlightDiagnostic error =
+          refuse(batch,
+                 "plan.sequence_too_long: sequences of " + Twine(sequence) +
+                     " tokens, and the model has " + Twine(positions.getInt()) + " positions",
+                 "sequence is at most the model's positions");
+      error.attachNote() << "suggestion: sequence " << positions.getInt();
+      return error;
+    }
+    constexpr int64_t mostTokens = std::numeric_limits<int32_t>::max();
+    constexpr int64_t mostSequences = int64_t(1) << 40;
+    if (micro <= mostTokens / sequence && global <= mostSequences)
+      return success();
+    InFlightDiagnostic error =
+        refuse(batch, "plan.batch_too_large: more tokens or sequences than can be counted",
+               "a micro-batch has at most 2^31 - 1 tokens and a step 2^40 sequences");
+    error.attachNote() << "given: global " << global << " micro " << micro << " sequence "
+                       << sequence;
+    error.attachNote() << "suggestion: "
+                       << (global <= mostSequences ? "micro 1" : "global 1048576 micro 1");
     return error;
   }
 

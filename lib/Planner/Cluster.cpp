@@ -41,7 +41,8 @@ static rt::Status readLevels(rt::ObjectReader &in, Cluster &cluster) {
     if (!value.isObject())
       return rt::userError("cluster.wrong_type", "a level is an object")
           .withGiven("levels[" + std::to_string(i) + "]")
-          .withRule("a level has name, span, bandwidth (bytes/s) and latency (s)");
+          .withRule("a level has name, span, bandwidth (bytes/s) and latency (s)")
+          .suggest("{\"name\": \"nvlink\", \"span\": 8}");
     rt::ObjectReader level(value, in.fileName(), "cluster", "levels[" + std::to_string(i) + "]");
     NetworkLevel out;
     out.name = level.string("name").value_or("");
@@ -77,15 +78,20 @@ static rt::StatusOr<Cluster> readFile(const std::string &path, const std::string
   if (!json.ok())
     return json.status();
   if (!json->isObject())
-    return rt::userError("cluster.wrong_type", "a cluster file holds one object").at({path, 1, 1});
+    return rt::userError("cluster.wrong_type", "a cluster file holds one object")
+        .at({path, 1, 1})
+        .withRule("a cluster file is a JSON object with nodes and devices_per_node")
+        .suggest("{\"nodes\": 1, \"devices_per_node\": 8}");
   rt::ObjectReader in(*json, path, "cluster");
   in.checkVersion(1);
   Cluster cluster;
   cluster.name = in.string("name").value_or(sys::path::stem(path).str());
   cluster.device = in.string("device").value_or("");
-  int64_t nodes = in.integer("nodes", {.min = 1}).value_or(1);
+  // As many as presets may have, so that their product is a number.
+  constexpr int64_t most = 1000000;
+  int64_t nodes = in.integer("nodes", {.min = 1, .max = most}).value_or(1);
   cluster.nodes = count.value_or(nodes);
-  cluster.devicesPerNode = in.integer("devices_per_node", {.min = 1}).value_or(1);
+  cluster.devicesPerNode = in.integer("devices_per_node", {.min = 1, .max = most}).value_or(1);
   in.string("source");
   for (const char *key : {"mtbf_hours_per_device", "power_overhead", "price_per_device_hour"})
     in.number(key, {.min = 0});
@@ -103,7 +109,7 @@ rt::StatusOr<Cluster> readCluster(const std::string &text, const std::string &sh
     return readFile(text, share, std::nullopt);
   auto [name, number] = StringRef(text).split(':');
   int64_t count = 1;
-  if (!number.empty() && (number.getAsInteger(10, count) || count < 1 || count > 1000000))
+  if (text != name && (number.getAsInteger(10, count) || count < 1 || count > 1000000))
     return rt::userError("cluster.bad_count", "the count behind the preset is no count")
         .withGiven(text)
         .withRule("PRESET:N with N from 1 to 1000000")
@@ -123,8 +129,8 @@ rt::StatusOr<Cluster> readCluster(const std::string &text, const std::string &sh
     rt::Error error = rt::userError("cluster.unknown", "there is no such preset or file")
                           .withGiven(text)
                           .withRule("PRESET:N or a .json file; presets: " + join(known, ", "));
-    if (auto near = rt::nearestName(name.str(), known))
-      error.suggestions.push_back(*near + ":" + std::to_string(count));
+    error.suggestions.push_back(rt::nearestName(name.str(), known).value_or("local") + ":" +
+                                std::to_string(count));
     return error;
   }
   auto cluster = readFile(path, share, count);

@@ -81,7 +81,8 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
 rt::StatusOr<Pins> parsePins(StringRef text) {
   Pins pins;
   SmallVector<StringRef> parts;
-  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  if (!text.empty())
+    text.split(parts, ',');
   llvm::StringSet<> seen;
   for (StringRef part : parts) {
     auto [key, value] = part.trim().split('=');

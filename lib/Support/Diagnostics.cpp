@@ -26,6 +26,8 @@ static rt::Error toError(Diagnostic &diagnostic) {
     StringRef rest = line;
     if (rest.consume_front("rule: "))
       error.rule = rest.str();
+    else if (rest.consume_front("given: "))
+      error.given = rest.str();
     else if (rest.consume_front("suggestion: "))
       error.suggestions.push_back(rest.str());
     else if (!kind || !rest.starts_with("see current operation"))

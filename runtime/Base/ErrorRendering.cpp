@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <system_error>
 
 namespace cleave::rt {
@@ -17,6 +18,30 @@ Error makeError(ExitCode code, std::string kind, std::string message) {
   error.exitCode = code;
   return error;
 }
+
+/// What a refused system call asks of its user.
+struct Advice {
+  int errnoValue;
+  const char *rule, *suggestion;
+};
+constexpr Advice advices[] = {
+    {ENOENT, "every folder of the path is there, and so is what is read",
+     "check the name, or make its folder first"},
+    {ENOTDIR, "every part of the path but the last is a folder", "another path"},
+    {EISDIR, "the name is not that of a folder", "a name within that folder"},
+    {EACCES, "this user may use what is named", "other permissions, or another place"},
+    {EPERM, "this user may use what is named", "other permissions, or another place"},
+    {EROFS, "the file system can be written", "another place"},
+    {ENOSPC, "the device has room", "free some space, or another device"},
+    {EDQUOT, "the user's quota has room", "free some space, or another device"},
+    {EFBIG, "a file keeps within the limit of its size (ulimit -f)", "a higher limit"},
+    {ELOOP, "links lead to a file", "the path of the file itself"},
+    {ENAMETOOLONG, "names keep within the system's limit", "a shorter name"},
+    {EMFILE, "the process may open the files that it needs (ulimit -n)", "a higher limit"},
+    {ENOMEM, "the machine has the memory that is asked for",
+     "a smaller micro-batch, fewer ranks or a larger machine"},
+    {EIO, "the device works", "look at the system's log, or another device"},
+};
 
 void writeWhere(JsonWriter &out, const Where &where) {
   if (where.empty()) {
@@ -66,7 +91,13 @@ Error internalError(std::string message) {
 
 Error systemError(std::string kind, std::string message, int errnoValue) {
   const std::string reason = std::generic_category().message(errnoValue);
-  return runError(std::move(kind), fmt::format("{}: {}", message, reason));
+  Error error = runError(std::move(kind), fmt::format("{}: {}", message, reason));
+  for (const Advice &advice : advices)
+    if (advice.errnoValue == errnoValue) {
+      error.rule = advice.rule;
+      error.suggestions.push_back(advice.suggestion);
+    }
+  return error;
 }
 
 std::string renderText(const Error &error, bool color) {

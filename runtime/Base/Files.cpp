@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,16 +32,22 @@ int FileDescriptor::release() { return std::exchange(descriptor, -1); }
 
 /// Opens a regular file for reading and tells its size.
 static StatusOr<FileDescriptor> openForReading(const std::string &path, size_t &size) {
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Without O_NONBLOCK a FIFO would wait here for somebody who writes to it.
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info = {};
   if (!file.valid() || ::fstat(file.get(), &info) != 0) {
     const int reason = errno;
     Error error = systemError("file.read_failed", fmt::format("cannot open '{}'", path), reason);
     error.exitCode = ExitCode::User;
+    error.given = path;
     return error;
   }
   if (!S_ISREG(info.st_mode))
-    return userError("file.read_failed", fmt::format("'{}' is not a regular file", path));
+    return userError("file.read_failed", fmt::format("'{}' is not a regular file", path))
+        .withGiven(path)
+        .withRule("input is read from regular files, not from folders, pipes or devices")
+        .suggest(S_ISDIR(info.st_mode) ? "name a file in that folder"
+                                       : "write it into a file first");
   size = static_cast<size_t>(info.st_size);
   return file;
 }
@@ -154,6 +161,32 @@ Status createFolders(const std::string &path) {
   return Status::success();
 }
 
+Status checkFolderTakesFiles(const std::string &path, const std::string &kind) {
+  if (Status made = createFolders(path); !made.ok()) {
+    Error error = made.error();
+    error.kind = kind;
+    return error;
+  }
+  // Dropped without a commit, it leaves nothing behind.
+  return AtomicFileWriter::create(path + "/probe", kind).status();
+}
+
+StatusOr<std::optional<FileDescriptor>> lockFolder(const std::string &path) {
+  FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid())
+    return systemError("file.read_failed", fmt::format("cannot open the folder '{}'", path), errno);
+  if (::flock(folder.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+    return std::optional<FileDescriptor>(std::move(folder));
+  return std::optional<FileDescriptor>();
+}
+
+void keepStandardStreamsOpen() {
+  for (int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(descriptor, F_GETFD) < 0)
+      // For reading alone: what is written to it is refused, not lost.
+      (void)::open("/dev/null", O_RDONLY);
+}
+
 StatusOr<std::vector<std::string>> listFolder(const std::string &path) {
   std::error_code failed;
   std::vector<std::string> names;
@@ -172,11 +205,38 @@ static std::string folderOf(const std::string &path) {
   return parent.empty() ? "." : parent;
 }
 
-StatusOr<AtomicFileWriter> AtomicFileWriter::create(const std::string &path,
+std::string throughLinks(const std::string &path) {
+  constexpr int mostLinks = 40; // as many as the kernel follows
+  std::filesystem::path at(path);
+  std::error_code failed;
+  // Links of /dev and /proc to what is open have targets that are no paths.
+  if (std::filesystem::exists(at, failed) && !std::filesystem::is_regular_file(at, failed))
+    return path;
+  for (int link = 0; link < mostLinks && std::filesystem::is_symlink(at, failed); ++link) {
+    const std::filesystem::path target = std::filesystem::read_symlink(at, failed);
+    if (failed)
+      break;
+    at = target.is_absolute() ? target : at.parent_path() / target;
+  }
+  return at.string();
+}
+
+StatusOr<AtomicFileWriter> AtomicFileWriter::create(const std::string &given,
                                                     const std::string &errorKind) {
   AtomicFileWriter writer;
+  const std::string path = throughLinks(given);
   writer.finalPath = path;
   writer.errorKind = errorKind;
+  struct stat info = {};
+  const bool isThere = ::stat(path.c_str(), &info) == 0;
+  if (isThere && S_ISDIR(info.st_mode))
+    return systemError(errorKind, fmt::format("cannot write '{}'", path), EISDIR);
+  if (isThere && !S_ISREG(info.st_mode)) {
+    writer.file = FileDescriptor(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (writer.file.valid())
+      return writer;
+    return systemError(errorKind, fmt::format("cannot write '{}'", path), errno);
+  }
   // Two writers of one path, in this process or another, must not share the
   // file aside: the first free name is taken exclusively.
   for (int attempt = 0; attempt < 1000; ++attempt) {
@@ -188,7 +248,7 @@ StatusOr<AtomicFileWriter> AtomicFileWriter::create(const std::string &path,
     if (errno != EEXIST)
       break;
   }
-  Error error = systemError(errorKind, fmt::format("cannot create '{}'", writer.asidePath), errno);
+  Error error = systemError(errorKind, fmt::format("cannot create '{}'", path), errno);
   writer.asidePath.clear();
   return error;
 }
@@ -230,6 +290,8 @@ Status AtomicFileWriter::flush() {
 
 Status AtomicFileWriter::commit() {
   CLEAVE_RT_RETURN_IF_ERROR(flush());
+  if (asidePath.empty()) // a device or a pipe, written in place
+    return Status::success();
   CLEAVE_RT_RETURN_IF_ERROR(syncDescriptor(file.get(), finalPath, errorKind));
   if (::rename(asidePath.c_str(), finalPath.c_str()) != 0)
     return systemError(errorKind, fmt::format("cannot rename to '{}'", finalPath), errno);

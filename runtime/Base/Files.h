@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,6 +67,8 @@ StatusOr<std::string> readWholeFile(const std::string &path);
 /// Appends to a file that only appears under its name when `commit` succeeds:
 /// written as `<path>.tmp-<process>-<n>` in the same folder, fsynced, renamed,
 /// and the folder fsynced. Dropped without `commit`, it leaves nothing behind.
+/// Links are followed to what they name. What is there and is no regular file (a
+/// device, a pipe) is written in place, since a rename would put a file in its place.
 /// Failures are `<kind>` as given to `create`, with path, bytes and reason.
 class AtomicFileWriter {
 public:
@@ -92,6 +95,9 @@ private:
   uint64_t written = 0;
 };
 
+/// The path of the file behind symbolic links, whether or not it is there yet.
+std::string throughLinks(const std::string &path);
+
 /// Writes `text` to `path` atomically.
 Status writeFileAtomically(const std::string &path, std::string_view text);
 
@@ -106,6 +112,19 @@ Status syncFolder(const std::string &path, const std::string &kind = "file.write
 
 /// Creates the folder and its parents; succeeds if it is there.
 Status createFolders(const std::string &path);
+
+/// Creates the folder and tries whether a file can be made in it, so that a long
+/// run learns at its start what would fail at its end. Failures are `<kind>`.
+Status checkFolderTakesFiles(const std::string &path, const std::string &kind);
+
+/// Takes a folder for this process until the descriptor is closed; nothing if
+/// another process holds it. File systems without locks let everybody have it.
+StatusOr<std::optional<FileDescriptor>> lockFolder(const std::string &path);
+
+/// Opens /dev/null on standard streams that the caller has closed. Otherwise the
+/// next file that is opened would take such a stream's place, and what is printed
+/// would land in it. To be called first in a program.
+void keepStandardStreamsOpen();
 
 /// Names in a folder, sorted; `file.read_failed` if it can't be read.
 StatusOr<std::vector<std::string>> listFolder(const std::string &path);

@@ -52,6 +52,10 @@ private:
         .at({options.file, line, column()})
         .withRule("the text is exactly one JSON value, as RFC 8259 defines it");
   }
+  Error notUtf8(unsigned char byte) const {
+    return fail("json.utf8", fmt::format("byte 0x{:02x} is not valid UTF-8", byte))
+        .suggest("save the file as UTF-8");
+  }
   Error unexpected(const char *wanted) const;
 
   std::string_view text;
@@ -80,10 +84,11 @@ void Reader::skipSpace() {
 /// A syntax error at the current character, saying what was found and wanted.
 Error Reader::unexpected(const char *wanted) const {
   if (atEnd())
-    return fail("json.syntax", fmt::format("the text ends where {} should be", wanted));
+    return fail("json.syntax", fmt::format("the text ends where {} should be", wanted))
+        .suggest(fmt::format("end it with {}, or take a whole copy of the file", wanted));
   const unsigned char c = static_cast<unsigned char>(peek());
   if (c >= 0x80 && utf8SequenceLength(text.substr(position)) == 0)
-    return fail("json.utf8", fmt::format("byte 0x{:02x} is not valid UTF-8", c));
+    return notUtf8(c);
   if (c == '/' || c == '#')
     return fail("json.syntax", "a comment; JSON has none").suggest("remove it");
   if (c == '\'')
@@ -92,7 +97,8 @@ Error Reader::unexpected(const char *wanted) const {
       c < 0x20 || c == 0x7f
           ? fmt::format("the control character 0x{:02x}", c)
           : fmt::format("'{}'", text.substr(position, utf8SequenceLength(text.substr(position))));
-  return fail("json.syntax", fmt::format("{} where {} should be", found, wanted));
+  return fail("json.syntax", fmt::format("{} where {} should be", found, wanted))
+      .suggest(fmt::format("put {} here", wanted));
 }
 
 Status Reader::checkStart() {
@@ -105,7 +111,7 @@ Status Reader::checkStart() {
         .suggest("save the file as UTF-8 without a byte-order mark");
   skipSpace();
   if (atEnd())
-    return fail("json.empty", "there is no JSON value in the file");
+    return fail("json.empty", "there is no JSON value in the file").suggest("{}");
   return Status::success();
 }
 
@@ -118,7 +124,8 @@ StatusOr<JsonValue> Reader::read() {
   skipSpace();
   if (!atEnd())
     return fail("json.trailing", "text after the end of the JSON value")
-        .withRule("a file holds exactly one JSON value");
+        .withRule("a file holds exactly one JSON value")
+        .suggest("remove what follows the value");
   return std::move(root);
 }
 
@@ -164,7 +171,8 @@ Status Reader::openContainer(JsonValue container) {
   if (frames.size() >= options.maxDepth)
     return fail("json.depth",
                 fmt::format("lists and objects nested more than {} deep", options.maxDepth))
-        .withRule(fmt::format("nesting is limited to {}", options.maxDepth));
+        .withRule(fmt::format("nesting is limited to {}", options.maxDepth))
+        .suggest("fewer levels");
   container.setPlace(line, column());
   expect = container.isObject() ? Expect::FirstKey : Expect::FirstElement;
   frames.push_back({std::move(container), {}});
@@ -321,7 +329,7 @@ Status Reader::readNumber(JsonValue &out) {
   if (whole == 0)
     return bad("a digit");
   if (whole > 1 && text[firstDigit] == '0')
-    return fail("json.syntax", "a number with a leading zero");
+    return fail("json.syntax", "a number with a leading zero").suggest("remove the zero");
   bool isInteger = true;
   if (end < text.size() && text[end] == '.') {
     isInteger = false;
@@ -352,7 +360,8 @@ Status Reader::readNumber(JsonValue &out) {
     if (leadingExponent(token) > 0)
       return fail("json.number", "a number beyond the range of a 64-bit float")
           .withGiven(std::string(token.substr(0, 60)))
-          .withRule("numbers are at most 1.7976931348623157e308 in size");
+          .withRule("numbers are at most 1.7976931348623157e308 in size")
+          .suggest("a smaller number");
     number = negative ? -0.0 : 0.0;
   }
   out = JsonValue(number);
@@ -378,7 +387,7 @@ Status Reader::readString(std::string &out) {
     } else {
       const unsigned length = utf8SequenceLength(text.substr(position));
       if (length == 0)
-        return fail("json.utf8", fmt::format("byte 0x{:02x} is not valid UTF-8", c));
+        return notUtf8(c);
       out.append(text.substr(position, length));
       position += length;
     }
@@ -429,7 +438,8 @@ Status Reader::readEscape(std::string &out) {
   }
   if (low < 0xDC00 || low > 0xDFFF) {
     position = backslash;
-    return fail("json.utf8", fmt::format("\\u{:04x} is half of a surrogate pair", unit));
+    return fail("json.utf8", fmt::format("\\u{:04x} is half of a surrogate pair", unit))
+        .suggest("write both halves, or the character itself");
   }
   appendUtf8(out, 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00));
   return Status::success();

@@ -63,12 +63,26 @@ static std::string processorName() {
   return {};
 }
 
+static unsigned x86Level() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("x86-64-v4"))
+    return 4;
+  if (__builtin_cpu_supports("x86-64-v3"))
+    return 3;
+  return __builtin_cpu_supports("x86-64-v2") ? 2 : 1;
+#else
+  return 0;
+#endif
+}
+
 MachineInfo probeMachine() {
   MachineInfo info;
   char name[256] = {};
   if (::gethostname(name, sizeof name - 1) == 0)
     info.hostName = name;
   info.processor = processorName();
+  info.x86Level = x86Level();
   info.usableCores = coresOfQuota(coresInMask());
   info.memoryBytes = usableMemory();
   return info;

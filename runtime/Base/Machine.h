@@ -11,6 +11,9 @@ struct MachineInfo {
   std::string hostName;
   /// Model name as the system gives it; empty if unknown.
   std::string processor;
+  /// Level of x86-64 whose instructions all exist here: 3 has AVX2 and FMA, 4 the
+  /// AVX-512 of servers; 0 on another architecture.
+  unsigned x86Level = 0;
   /// Cores in this process's affinity mask, cut by the cgroup's quota (rounded
   /// up); at least 1.
   unsigned usableCores = 1;

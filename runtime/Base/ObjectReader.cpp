@@ -221,11 +221,18 @@ Status ObjectReader::unknownKeys() const {
   if (!source->isObject())
     return Status::success();
   std::optional<Error> error;
+  // A file of another kind has many; a few of them show it.
+  constexpr size_t most = 3;
+  size_t more = 0;
   for (const JsonMember &member : source->members()) {
     if (std::ranges::find(known, member.key) != known.end())
       continue;
     const Where place = member.keyLine ? Where{file, member.keyLine, member.keyColumn} : Where{};
     const std::optional<std::string> nearest = nearestName(member.key, known);
+    if (error && error->notes.size() == most) {
+      ++more;
+      continue;
+    }
     if (error) {
       error->notes.push_back({place, fmt::format("\"{}\" is unknown too", pathOf(member.key))});
       continue;
@@ -237,6 +244,8 @@ Status ObjectReader::unknownKeys() const {
             .withRule(fmt::format("known keys: {}", fmt::join(known, ", ")));
     error->suggestions.push_back(nearest ? *nearest : "remove it");
   }
+  if (more > 0)
+    error->notes.push_back({{}, fmt::format("{} more keys are unknown", more)});
   return error ? Status(std::move(*error)) : Status::success();
 }
 

@@ -81,6 +81,8 @@ Status Checkpoint::readBox(std::string_view name, StateKind kind, const Shape &s
                       .withRule("parameters and both moments of every trained tensor are saved");
     if (const auto nearest = nearestName(name, names))
       error.suggestions.push_back(*nearest);
+    else
+      error.suggestions.push_back("a binary compiled from the config of that run");
     return error;
   }
   if (tensor->shape != shape)

@@ -17,7 +17,11 @@ namespace {
 constexpr uint64_t largestHeader = 100'000'000;
 
 Error badFile(const std::string &path, const char *kind, std::string message) {
-  return userError(kind, std::move(message)).at({path});
+  return userError(kind, std::move(message))
+      .at({path})
+      .withRule("a safetensors file is the length of its header, the header in JSON, and exactly "
+                "the bytes that the header names")
+      .suggest("take a whole copy of the file, or write it again");
 }
 
 template <typename T> T load(const std::byte *from) {

@@ -14,21 +14,26 @@ namespace fs = std::filesystem;
 
 namespace {
 
+Error badIndex(const std::string &message, Where where) {
+  return userError("safetensors.index_mismatch", message)
+      .at(std::move(where))
+      .withRule("the index has a weight_map from each tensor to the file beside it that holds it")
+      .suggest("take index and files from one place, or one file model.safetensors");
+}
+
 /// tensor → file name, as the index says.
 StatusOr<std::map<std::string, std::string>> readWeightMap(const std::string &path) {
   CLEAVE_RT_ASSIGN_OR_RETURN(const JsonValue index, readJsonFile(path));
   const JsonValue *weights = index.find("weight_map");
   if (!weights || !weights->isObject())
-    return userError("safetensors.index_mismatch", fmt::format("'{}' has no weight_map", path))
-        .at(index.where(path));
+    return badIndex(fmt::format("'{}' has no weight_map", path), index.where(path));
   std::map<std::string, std::string> result;
   for (const JsonMember &member : weights->members()) {
     // A name with a folder in it could reach outside the checkpoint.
     if (!member.value.isString() || fs::path(member.value.string()).has_parent_path())
-      return userError("safetensors.index_mismatch",
-                       fmt::format("'{}' is not the name of a file beside the index",
-                                   toString(member.value)))
-          .at(member.value.where(path));
+      return badIndex(
+          fmt::format("'{}' is not the name of a file beside the index", toString(member.value)),
+          member.value.where(path));
     result.emplace(member.key, member.value.string());
   }
   return result;
@@ -55,7 +60,9 @@ StatusOr<Source> resolve(const std::string &path) {
   return userError("file.read_failed", fmt::format("'{}' has neither model.safetensors nor "
                                                    "model.safetensors.index.json",
                                                    path))
-      .at({path});
+      .at({path})
+      .withRule("weights are a .safetensors file, an index of such files, or a folder with either")
+      .suggest("name the file itself");
 }
 
 } // namespace
@@ -79,19 +86,17 @@ StatusOr<TensorCollection> TensorCollection::open(const std::string &path) {
       collection.files.push_back(std::move(file));
     }
     if (!collection.files[opened.at(fileName)].find(tensor))
-      return userError("safetensors.index_mismatch",
-                       fmt::format("tensor '{}' is not in '{}', where the index puts it", tensor,
-                                   fileName))
-          .at({source.path});
+      return badIndex(
+          fmt::format("tensor '{}' is not in '{}', where the index puts it", tensor, fileName),
+          {source.path});
   }
   for (const SafeTensorsFile &file : collection.files)
     for (const TensorEntry &entry : file.tensors())
       if (!weights.count(entry.name) ||
           weights.at(entry.name) != fs::path(file.path()).filename().string())
-        return userError("safetensors.index_mismatch",
-                         fmt::format("tensor '{}' of '{}' is not where the index puts it",
-                                     entry.name, file.path()))
-            .at({source.path});
+        return badIndex(fmt::format("tensor '{}' of '{}' is not where the index puts it",
+                                    entry.name, file.path()),
+                        {source.path});
   return collection;
 }
 

@@ -43,18 +43,26 @@ Error mismatch(const std::string &path, std::string message) {
       .suggest("use the .idx and .bin of one run of the preprocessing");
 }
 
+Error badIndex(const char *kind, const std::string &path, std::string message) {
+  return userError(kind, std::move(message))
+      .at({path})
+      .withRule("X.idx beside X.bin is an index of Megatron's, version 1, with tokens of 8, 16 or "
+                "32 bits (dtype codes 1, 2, 3, 4, 8)")
+      .suggest("use the .idx and .bin of one run of the preprocessing")
+      .suggest("move the .idx away to read the .bin as raw tokens");
+}
+
 Status checkHeader(const std::string &path, std::span<const std::byte> bytes) {
   if (bytes.size() < headerBytes)
-    return userError("data.truncated", fmt::format("'{}' has {} bytes; a Megatron index has at "
-                                                   "least {}",
-                                                   path, bytes.size(), headerBytes));
+    return badIndex("data.truncated", path,
+                    fmt::format("'{}' has {} bytes; a Megatron index has at least {}", path,
+                                bytes.size(), headerBytes));
   if (std::memcmp(bytes.data(), "MMIDIDX\0\0", 9) != 0)
-    return userError("data.format_unsupported",
-                     fmt::format("'{}' is not a Megatron index (no MMIDIDX at its start)", path));
+    return badIndex("data.format_unsupported", path,
+                    fmt::format("'{}' is not a Megatron index (no MMIDIDX at its start)", path));
   if (const auto version = loadAt<uint64_t>(bytes, 9); version != 1)
-    return userError("data.format_unsupported",
-                     fmt::format("'{}' is a Megatron index of version {}", path, version))
-        .withRule("the version is 1");
+    return badIndex("data.format_unsupported", path,
+                    fmt::format("'{}' is a Megatron index of version {}", path, version));
   return Status::success();
 }
 
@@ -67,17 +75,16 @@ StatusOr<MegatronIndex> readMegatronIndex(const std::string &path, uint64_t data
   const auto dtype = loadAt<uint8_t>(bytes, 17);
   const std::optional<TokenWidth> width = widthOfDtype(dtype);
   if (!width)
-    return userError("data.format_unsupported",
-                     fmt::format("'{}' stores tokens with dtype code {}", path, dtype))
-        .withRule("tokens are integers of 8, 16 or 32 bits (codes 1, 2, 3, 4, 8)");
+    return badIndex("data.format_unsupported", path,
+                    fmt::format("'{}' stores tokens with dtype code {}", path, dtype));
   const auto count = loadAt<uint64_t>(bytes, 18), documents = loadAt<uint64_t>(bytes, 26);
   const uint64_t body = bytes.size() - headerBytes;
   // Divisions, since the counts of a damaged file may overflow a product.
   if (count > body / 12 || documents > (body - 12 * count) / 8)
-    return userError("data.truncated",
-                     fmt::format("'{}' has {} bytes, too few for the {} sequences and {} documents "
-                                 "it announces",
-                                 path, bytes.size(), count, documents));
+    return badIndex("data.truncated", path,
+                    fmt::format("'{}' has {} bytes, too few for the {} sequences and {} documents "
+                                "it announces",
+                                path, bytes.size(), count, documents));
   MegatronIndex index{*width, {}};
   index.sequences.reserve(count);
   uint64_t reached = 0;

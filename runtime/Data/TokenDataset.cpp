@@ -70,11 +70,26 @@ Status TokenDataset::readSequence(uint64_t sequence, std::span<int32_t> out) con
   return tokenFiles[which].read(inFile * options.sequenceLength, out, options.vocabulary);
 }
 
+Status TokenDataset::checkIds(uint64_t count) const {
+  constexpr uint64_t most = 1 << 16;
+  std::vector<int32_t> ids;
+  for (size_t i = 0; i < tokenFiles.size() && firstSequence[i] < count; ++i) {
+    const uint64_t end =
+        (std::min(count, firstSequence[i + 1]) - firstSequence[i]) * options.sequenceLength + 1;
+    for (uint64_t at = 0; at < end; at += most) {
+      ids.resize(std::min(most, end - at));
+      CLEAVE_RT_RETURN_IF_ERROR(tokenFiles[i].read(at, ids, options.vocabulary));
+    }
+  }
+  return {};
+}
+
 uint32_t TokenDataset::digest() const {
   std::string text;
   for (const TokenFile &file : tokenFiles)
-    text += fmt::format("{} {} {} {}\n", std::filesystem::path(file.path()).filename().string(),
-                        file.size(), file.width().bytes, nameOf(file.format()));
+    text +=
+        fmt::format("{} {} {} {} {:08x}\n", std::filesystem::path(file.path()).filename().string(),
+                    file.size(), file.width().bytes, nameOf(file.format()), file.sampledDigest());
   return crc32c(std::as_bytes(std::span(text.data(), text.size())));
 }
 

@@ -41,8 +41,12 @@ public:
   /// Reads the S + 1 tokens of sequence `sequence` (below `sequences()`).
   Status readSequence(uint64_t sequence, std::span<int32_t> out) const;
 
-  /// A digest of names, sizes and layout (not of the tokens): what a resumed
-  /// run compares to notice that it was given other data.
+  /// Reads the first `count` sequences for their ids alone: `data.token_out_of_range`
+  /// before a run rather than in the middle of it.
+  Status checkIds(uint64_t count) const;
+
+  /// A digest of names, sizes, layout and some of the tokens: what a resumed run
+  /// compares to notice that it was given other data.
   uint32_t digest() const;
 
 private:

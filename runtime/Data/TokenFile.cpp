@@ -93,6 +93,21 @@ std::optional<MegatronPaths> megatronPaths(const std::string &path) {
   return MegatronPaths{data.string(), index.string()};
 }
 
+Error noTokens(const std::string &path) {
+  return userError("data.empty", fmt::format("'{}' has no tokens", path))
+      .at({path})
+      .withRule("a token file holds at least one sequence and its last target")
+      .suggest("cleave tokens FILE… -o OUT.bin writes one from texts");
+}
+
+/// An llm.c file whose header and size disagree.
+Error badLlmC(const char *kind, const std::string &path, std::string message) {
+  return userError(kind, std::move(message))
+      .at({path})
+      .withRule("an llm.c file is a header of 1024 bytes and exactly the tokens that it announces")
+      .suggest("write the file again, or take a whole copy of it");
+}
+
 } // namespace
 
 const char *nameOf(TokenFormat format) {
@@ -114,7 +129,7 @@ StatusOr<TokenFile> TokenFile::open(const std::string &path, unsigned rawBits) {
   TokenFile file(std::move(mapped));
   file.name = dataPath;
   if (file.data.size() == 0)
-    return userError("data.empty", fmt::format("'{}' is empty", dataPath)).at({dataPath});
+    return noTokens(dataPath);
   int32_t magic = 0;
   if (file.data.size() >= sizeof magic)
     std::memcpy(&magic, file.data.bytes().data(), sizeof magic);
@@ -127,7 +142,7 @@ StatusOr<TokenFile> TokenFile::open(const std::string &path, unsigned rawBits) {
   for (const Run &run : file.runs)
     file.tokens += run.count;
   if (file.tokens == 0)
-    return userError("data.empty", fmt::format("'{}' has no tokens", dataPath)).at({dataPath});
+    return noTokens(dataPath);
   return file;
 }
 
@@ -152,10 +167,9 @@ Status TokenFile::openRaw(unsigned bits) {
 Status TokenFile::openLlmC() {
   layout = TokenFormat::LlmC;
   if (data.size() < llmcHeaderBytes)
-    return userError("data.truncated", fmt::format("'{}' has {} bytes, less than the {} of an "
-                                                   "llm.c header",
-                                                   name, data.size(), llmcHeaderBytes))
-        .at({name});
+    return badLlmC("data.truncated", name,
+                   fmt::format("'{}' has {} bytes, less than the {} of an llm.c header", name,
+                               data.size(), llmcHeaderBytes));
   int32_t header[3];
   std::memcpy(header, data.bytes().data(), sizeof header);
   const auto [magic, version, count] = std::to_array(header);
@@ -172,16 +186,14 @@ Status TokenFile::openLlmC() {
   const uint64_t announced = static_cast<uint32_t>(count);
   const uint64_t needed = llmcHeaderBytes + announced * tokenWidth.bytes;
   if (data.size() < needed)
-    return userError("data.truncated", fmt::format("'{}' has {} bytes; its header announces {} "
-                                                   "tokens, which need {}",
-                                                   name, data.size(), announced, needed))
-        .at({name});
+    return badLlmC("data.truncated", name,
+                   fmt::format("'{}' has {} bytes; its header announces {} tokens, which need {}",
+                               name, data.size(), announced, needed));
   if (data.size() > needed)
-    return userError("data.index_mismatch",
-                     fmt::format("'{}' has {} bytes; its header announces {} tokens, which end at "
-                                 "byte {}",
-                                 name, data.size(), announced, needed))
-        .at({name});
+    return badLlmC("data.index_mismatch", name,
+                   fmt::format("'{}' has {} bytes; its header announces {} tokens, which end at "
+                               "byte {}",
+                               name, data.size(), announced, needed));
   runs = {{0, llmcHeaderBytes, announced}};
   return Status::success();
 }
@@ -219,6 +231,20 @@ Status TokenFile::checkVocabulary(uint64_t vocabulary) const {
                                   ? "write 32-bit tokens and pass --token-bits 32"
                                   : "write the file with 32-bit tokens");
   return error;
+}
+
+uint32_t TokenFile::sampledDigest() const {
+  constexpr uint64_t pieces = 64, pieceBytes = 4096;
+  const uint64_t size = data.size(), last = size - std::min(size, pieceBytes);
+  uint32_t sum = 0;
+  for (uint64_t i = 0; i < pieces; ++i) {
+    const uint64_t start = last / (pieces - 1) * i + last % (pieces - 1) * i / (pieces - 1);
+    const std::span<const std::byte> piece =
+        data.bytes().subspan(start, std::min(size - start, pieceBytes));
+    sum = crc32c(piece, sum);
+    data.releasePages(piece);
+  }
+  return sum;
 }
 
 Status TokenFile::read(uint64_t first, std::span<int32_t> out, uint64_t vocabulary) const {

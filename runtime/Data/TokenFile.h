@@ -56,6 +56,10 @@ public:
   /// its position.
   Status read(uint64_t first, std::span<int32_t> out, uint64_t vocabulary) const;
 
+  /// A sum over pieces spread evenly over the file, first and last included.
+  /// All of it would take as long as reading it.
+  uint32_t sampledDigest() const;
+
 private:
   /// Tokens that lie together in the file.
   struct Run {

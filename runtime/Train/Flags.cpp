@@ -4,9 +4,11 @@
 #include "runtime/Base/Suggest.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <functional>
+#include <set>
 
 namespace cleave::rt {
 namespace {
@@ -24,6 +26,8 @@ struct Flag {
   std::string help;
   /// Takes the text, or says why it is no such value.
   std::function<Refusal(const std::string &)> set;
+  /// Its values add up.
+  bool mayRepeat = false;
 };
 
 Refusal parseCount(const std::string &text, uint64_t least, uint64_t most, uint64_t &out) {
@@ -91,26 +95,34 @@ std::vector<Flag> flagTable(TrainFlags &flags) {
     return std::nullopt;
   };
   return {
-      {"--data", "FILE[,FILE…]", "token files to train on", files(flags.data)},
-      {"--token-bits", "N", "width of raw token files: 8, 16 or 32", tokenBits},
-      {"--steps", "N", "steps of the whole run", count(flags.steps, 0)},
-      {"--ranks", "N", "ranks, as threads of this process", count(flags.ranks, 1, 1 << 16)},
-      {"--threads", "N", "threads of each rank", count(flags.threads, 1, 1 << 12)},
-      {"--device", "NAME", "cpu", text(flags.device)},
-      {"--init", "FILE|DIR", "initial weights in safetensors", text(flags.init)},
+      {"--data", "FILE[,FILE…]", "token files to train on", files(flags.data), true},
+      {"--token-bits", "N", "width of raw token files: 8, 16 (default) or 32", tokenBits},
+      {"--steps", "N", "steps of the whole run, those before a resume included",
+       count(flags.steps, 0)},
+      {"--ranks", "N", "must be as compiled; ranks are threads of this process",
+       count(flags.ranks, 1, 1 << 16)},
+      {"--threads", "N", "threads of each rank (default: cores / ranks)",
+       count(flags.threads, 1, 1 << 12)},
+      {"--device", "NAME", "cpu (default)", text(flags.device)},
+      {"--init", "FILE|DIR", "initial weights in safetensors (default: random, from the seed)",
+       text(flags.init)},
       {"--export", "DIR", "write config.json and model.safetensors at the end",
        text(flags.exportFolder)},
-      {"--export-dtype", "fp32|bf16", "type of exported weights", exportType},
-      {"--log", "FILE", "write JSON lines", text(flags.log)},
-      {"--checkpoint", "DIR", "where checkpoints go", text(flags.checkpoint)},
-      {"--save-every", "N", "steps between checkpoints", count(flags.saveEvery, 1)},
+      {"--export-dtype", "fp32|bf16", "type of exported weights (default: fp32)", exportType},
+      {"--log", "FILE", "JSON lines: loss, norm, rate, speed of every step; evaluations",
+       text(flags.log)},
+      {"--checkpoint", "DIR", "save the state there at the end, or when interrupted",
+       text(flags.checkpoint)},
+      {"--save-every", "N", "save every N steps too", count(flags.saveEvery, 1)},
       {"--resume", "", "go on from the newest complete checkpoint", toggle(flags.resume)},
       {"--allow-schedule-change", "", "resume with another learning-rate schedule",
        toggle(flags.allowScheduleChange)},
       {"--allow-data-change", "", "resume on other data", toggle(flags.allowDataChange)},
-      {"--eval-data", "FILE[,FILE…]", "token files to evaluate on", files(flags.evalData)},
-      {"--eval-every", "N", "steps between evaluations", count(flags.evalEvery, 1)},
-      {"--eval-sequences", "N", "sequences of an evaluation", count(flags.evalSequences, 1)},
+      {"--eval-data", "FILE[,FILE…]", "token files to evaluate on at the end",
+       files(flags.evalData), true},
+      {"--eval-every", "N", "evaluate every N steps too", count(flags.evalEvery, 1)},
+      {"--eval-sequences", "N", "sequences of an evaluation (default: all)",
+       count(flags.evalSequences, 1)},
       {"--profile", "", "print per-command times at the end", toggle(flags.profile)},
       {"--info", "", "describe the program and stop", toggle(flags.info)},
       {"--json", "", "report an error as one line of JSON", toggle(flags.json)},
@@ -137,6 +149,20 @@ Status needs(bool given, const char *flag, bool other, const char *otherFlag) {
       .suggest(fmt::format("add {}", otherFlag));
 }
 
+/// What a run cannot be without; zero steps need no data.
+Status checkRequired(const TrainFlags &flags) {
+  std::vector<std::string> missing;
+  if (flags.data.empty() && flags.steps.value_or(1) > 0)
+    missing.push_back("--data FILE");
+  if (!flags.steps)
+    missing.push_back("--steps N");
+  if (missing.empty())
+    return {};
+  return userError("flags.missing", fmt::format("training needs {}", fmt::join(missing, " and ")))
+      .withRule("a run is given --data FILE and --steps N; --help lists all flags")
+      .suggest(fmt::format("add {}", fmt::join(missing, " ")));
+}
+
 Status checkTogether(const TrainFlags &flags) {
   if (flags.help || flags.info)
     return {};
@@ -146,8 +172,7 @@ Status checkTogether(const TrainFlags &flags) {
       needs(flags.resume, "--resume", !flags.checkpoint.empty(), "--checkpoint DIR"));
   CLEAVE_RT_RETURN_IF_ERROR(needs(flags.evalEvery.has_value(), "--eval-every",
                                   !flags.evalData.empty(), "--eval-data FILE"));
-  CLEAVE_RT_RETURN_IF_ERROR(needs(true, "training", flags.steps.has_value(), "--steps N"));
-  return needs(*flags.steps > 0, "training", !flags.data.empty(), "--data FILE");
+  return checkRequired(flags);
 }
 
 } // namespace
@@ -155,6 +180,7 @@ Status checkTogether(const TrainFlags &flags) {
 StatusOr<TrainFlags> parseTrainFlags(std::span<const std::string> arguments) {
   TrainFlags flags;
   const std::vector<Flag> table = flagTable(flags);
+  std::set<std::string> given;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string &argument = arguments[i];
     if (!argument.starts_with("-"))
@@ -187,11 +213,17 @@ StatusOr<TrainFlags> parseTrainFlags(std::span<const std::string> arguments) {
             .suggest(fmt::format("{} {}", name, flag->value));
       value = arguments[++i];
     }
+    const bool isFirst = given.insert(name).second;
     if (const Refusal refused = flag->set(value))
       return userError("flags.bad_value", fmt::format("\"{}\" is no value for {}", value, name))
           .withGiven(fmt::format("{} {}", name, value))
           .withRule(fmt::format("{} takes {}", name, refused->rule))
           .suggest(fmt::format("{} {}", name, refused->example));
+    if (!isFirst && !flag->value.empty() && !flag->mayRepeat)
+      return userError("flags.unexpected", fmt::format("{} is given twice", name))
+          .withGiven(fmt::format("{} {}", name, value))
+          .withRule("each flag is given once, but for the lists of files")
+          .suggest(fmt::format("leave out one {}", name));
   }
   CLEAVE_RT_RETURN_IF_ERROR(checkTogether(flags));
   return flags;

@@ -13,8 +13,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 namespace cleave::rt {
 namespace {
@@ -28,6 +30,13 @@ int report(const Error &error, bool json) {
   if (!text.ends_with('\n'))
     std::fputc('\n', stderr);
   return static_cast<int>(error.exitCode);
+}
+
+/// Prints what was asked for; the exit code.
+int show(const std::string &text, bool json) {
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0)
+    return static_cast<int>(ExitCode::Done);
+  return report(systemError("file.write_failed", "cannot write to standard output", errno), json);
 }
 
 /// A run being set up; what `RunSetup` refers to lives here.
@@ -44,6 +53,8 @@ private:
   Status openLog();
   Status openData();
   Status openCheckpoint();
+  Status holdCheckpoints();
+  Status checkFolders();
   Status openWeights();
   Status createSchedule();
   StatusOr<std::unique_ptr<LocalWorld>> createWorld() const;
@@ -60,19 +71,23 @@ private:
   std::optional<Schedule> schedule;
   RunState state;
   uint64_t firstStep = 0;
+  /// Keeps other runs out of the checkpoint folder while this one is there.
+  std::optional<FileDescriptor> heldFolder;
   SharedRun shared;
 };
 
 Status Run::prepare(std::string_view image, Program fromImage) {
   program = std::move(fromImage);
   machine = probeMachine();
-  CLEAVE_RT_RETURN_IF_ERROR(checkHost(program));
+  CLEAVE_RT_RETURN_IF_ERROR(checkHost(program, machine));
   CLEAVE_RT_RETURN_IF_ERROR(
       checkWorld(program, flags, [](const char *name) { return std::getenv(name); }));
   if (flags.device != "cpu")
     return missingError(
                "device.unavailable",
                fmt::format("this binary was compiled for the cpu, not for \"{}\"", flags.device))
+        .withGiven("--device " + flags.device)
+        .withRule("a binary runs on the device that it was compiled for")
         .suggest("--device cpu");
   CLEAVE_RT_ASSIGN_OR_RETURN(recipe, parseRecipe(program.recipe, "the program's recipe"));
   recipe.globalBatch = static_cast<uint64_t>(program.batch.globalBatch);
@@ -80,13 +95,13 @@ Status Run::prepare(std::string_view image, Program fromImage) {
   recipe.sequenceLength = static_cast<uint64_t>(program.batch.sequence);
   state.seed = recipe.seed;
   state.planHash = fmt::format("{:08x}", crc32c(std::as_bytes(std::span(image))));
-  state.program = fmt::format("cleave {}", program.modelName);
-  if (!flags.exportFolder.empty())
-    CLEAVE_RT_RETURN_IF_ERROR(createFolders(flags.exportFolder));
+  state.program = fmt::format("cleave {} {:08x}", program.modelName,
+                              crc32c(std::as_bytes(std::span(program.configText))));
   CLEAVE_RT_RETURN_IF_ERROR(openData());
   CLEAVE_RT_RETURN_IF_ERROR(openCheckpoint());
   CLEAVE_RT_RETURN_IF_ERROR(openWeights());
   CLEAVE_RT_RETURN_IF_ERROR(createSchedule());
+  CLEAVE_RT_RETURN_IF_ERROR(checkFolders());
   CLEAVE_RT_RETURN_IF_ERROR(openLog());
   shared.memories.resize(static_cast<size_t>(program.mesh.world()));
   return {};
@@ -97,6 +112,15 @@ Status Run::openLog() {
   shared.summary.emplace(steps());
   if (flags.log.empty())
     return {};
+  std::vector<std::string> inputs = flags.data;
+  inputs.insert(inputs.end(), flags.evalData.begin(), flags.evalData.end());
+  inputs.push_back(flags.init);
+  for (const std::string &input : inputs)
+    if (std::error_code failed; std::filesystem::equivalent(flags.log, input, failed) && !failed)
+      return userError("flags.bad_value", fmt::format("'{}' is read and cannot be the log", input))
+          .withGiven("--log " + flags.log)
+          .withRule("a log does not replace what the run reads")
+          .suggest("--log log.jsonl");
   CLEAVE_RT_ASSIGN_OR_RETURN(shared.log, firstStep > 0 ? MetricsLog::resume(flags.log, firstStep)
                                                        : MetricsLog::create(flags.log));
   return {};
@@ -111,6 +135,9 @@ Status Run::openData() {
   options.seed = recipe.seed;
   if (!flags.data.empty()) {
     CLEAVE_RT_ASSIGN_OR_RETURN(data, TokenDataset::open(flags.data, options));
+    // About as many tokens as can be looked at in a second.
+    constexpr uint64_t most = uint64_t{1} << 28;
+    CLEAVE_RT_RETURN_IF_ERROR(data->checkIds(most / options.sequenceLength));
     state.dataDigest = fmt::format("{:08x}", data->digest());
   }
   if (flags.evalData.empty())
@@ -120,12 +147,56 @@ Status Run::openData() {
         .suggest("leave out --eval-data");
   options.order = OrderKind::Sequential;
   CLEAVE_RT_ASSIGN_OR_RETURN(evalData, TokenDataset::open(flags.evalData, options));
-  return {};
+  // Read before the first step: its first use may be hours away.
+  return evalData->checkIds(flags.evalSequences.value_or(evalData->sequences()));
+}
+
+/// Takes the checkpoint folder, if it is there and not taken yet.
+Status Run::holdCheckpoints() {
+  std::error_code ignored;
+  if (heldFolder || !std::filesystem::is_directory(flags.checkpoint, ignored))
+    return {};
+  CLEAVE_RT_ASSIGN_OR_RETURN(heldFolder, lockFolder(flags.checkpoint));
+  if (heldFolder)
+    return {};
+  return userError("checkpoint.in_use",
+                   fmt::format("another run is using the checkpoint folder {}", flags.checkpoint))
+      .withGiven("--checkpoint " + flags.checkpoint)
+      .withRule("one run at a time saves into a folder")
+      .suggest("wait for the other run, or stop it")
+      .suggest("--checkpoint with another folder");
+}
+
+/// What the end of the run writes can be written.
+Status Run::checkFolders() {
+  if (!flags.exportFolder.empty())
+    CLEAVE_RT_RETURN_IF_ERROR(checkFolderTakesFiles(flags.exportFolder, "export.write_failed"));
+  if (flags.checkpoint.empty())
+    return {};
+  CLEAVE_RT_RETURN_IF_ERROR(checkFolderTakesFiles(flags.checkpoint, "checkpoint.write_failed"));
+  return holdCheckpoints();
+}
+
+/// Refuses to start anew over checkpoints that all turned out damaged.
+static Status refuseDamaged(const std::vector<SkippedCheckpoint> &skipped) {
+  const auto finished = std::ranges::find_if(skipped, [](const SkippedCheckpoint &one) {
+    return one.reason.kind != "checkpoint.unfinished";
+  });
+  if (finished == skipped.end())
+    return {};
+  Error error = Error(finished->reason)
+                    .withGiven("--resume, " + finished->path)
+                    .withRule("a run starts anew only where no checkpoint was finished before")
+                    .suggest("restore " + finished->path)
+                    .suggest("to start from the beginning, move it away or give another folder");
+  error.exitCode = ExitCode::User;
+  return error;
 }
 
 Status Run::openCheckpoint() {
   if (flags.checkpoint.empty())
     return {};
+  CLEAVE_RT_RETURN_IF_ERROR(holdCheckpoints());
   CLEAVE_RT_ASSIGN_OR_RETURN(CheckpointSearch found, findNewestCheckpoint(flags.checkpoint));
   for (const SkippedCheckpoint &skipped : found.skipped)
     note(fmt::format("passed over {}: {}", skipped.path, skipped.reason.message));
@@ -140,6 +211,7 @@ Status Run::openCheckpoint() {
     return {};
   }
   if (!found.newest) {
+    CLEAVE_RT_RETURN_IF_ERROR(refuseDamaged(found.skipped));
     note(
         fmt::format("no complete checkpoint in {}; starting from the beginning", flags.checkpoint));
     return {};
@@ -152,6 +224,10 @@ Status Run::openCheckpoint() {
   request.allowScheduleChange = flags.allowScheduleChange;
   request.allowDataChange = flags.allowDataChange;
   CLEAVE_RT_ASSIGN_OR_RETURN(recipe, checkResume(saved, request));
+  for (const std::string &change : allowedChanges(saved, recipe))
+    note(change);
+  if (saved.program != state.program && saved.program.size() == state.program.size())
+    note("the checkpoint was saved by a binary of another config; shapes alone are compared");
   if (saved.step > steps())
     return userError(
                "resume.past_end",
@@ -186,6 +262,12 @@ Status Run::createSchedule() {
   const uint64_t length = std::max<uint64_t>(steps(), 1);
   CLEAVE_RT_ASSIGN_OR_RETURN(schedule, Schedule::create(recipe.learningRate, length));
   CLEAVE_RT_ASSIGN_OR_RETURN(state.recipe, recipeForCheckpoint(recipe, length));
+  if (const LearningRateRecipe &rate = schedule->recipe();
+      firstStep > 0 && rate.kind != ScheduleKind::Constant && rate.total.value_or(length) < length)
+    note(fmt::format("the learning rate descends until step {}, as planned before, and stays at {} "
+                     "from there; to stretch the descent, compile with --set "
+                     "learning_rate.total={} and add --allow-schedule-change",
+                     *rate.total, rate.final, length));
   return {};
 }
 
@@ -244,6 +326,8 @@ StatusOr<ExitCode> Run::execute() {
 
 int trainMain(int argc, const char *const *argv, std::string_view image, KernelTable kernels,
               const TrainHooks &hooks) {
+  keepStandardStreamsOpen();
+  reportFailedWrites();
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   // Asked for before the flags are known to be right.
   const bool json = std::ranges::find(arguments, "--json") != arguments.end();
@@ -251,16 +335,15 @@ int trainMain(int argc, const char *const *argv, std::string_view image, KernelT
   if (!flags.ok())
     return report(flags.error(), json);
   if (flags->help) {
-    fmt::print("usage: {} --data FILE --steps N [flags]\n{}", argc > 0 ? argv[0] : "train",
-               trainFlagsHelp());
-    return 0;
+    return show(fmt::format("usage: {} --data FILE --steps N [flags]\n{}",
+                            argc > 0 ? argv[0] : "train", trainFlagsHelp()),
+                json);
   }
   StatusOr<Program> program = programFromImage(image);
   if (!program.ok())
     return report(program.error(), json);
   if (flags->info) {
-    std::fputs(describeProgram(*program).c_str(), stdout);
-    return 0;
+    return show(describeProgram(*program), json);
   }
   Run run(*flags, kernels, hooks);
   if (const Status status = run.prepare(image, std::move(*program)); !status.ok())

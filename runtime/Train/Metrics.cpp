@@ -68,7 +68,8 @@ StatusOr<MetricsLog> MetricsLog::create(const std::string &path) {
 
 StatusOr<MetricsLog> MetricsLog::resume(const std::string &path, uint64_t lastStep) {
   std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored))
+  // Devices and pipes keep no lines to go on from.
+  if (!std::filesystem::is_regular_file(path, ignored))
     return create(path);
   MetricsLog log;
   log.path = path;
@@ -169,6 +170,12 @@ void ProgressLine::update(const StepMetrics &metrics) {
   shownWidth = width;
   lineOpen = true;
   put("\r" + line);
+}
+
+void ProgressLine::evaluated(const EvalMetrics &metrics) {
+  finish();
+  put(fmt::format("step {}/{}  evaluation loss {:.4f} over {} tokens\n", metrics.step, totalSteps,
+                  metrics.loss, metrics.tokens));
 }
 
 void ProgressLine::finish() {

@@ -75,6 +75,8 @@ public:
   ProgressLine(int descriptor, bool isTerminal, uint64_t totalSteps);
 
   void update(const StepMetrics &metrics);
+  /// A line of its own that stays.
+  void evaluated(const EvalMetrics &metrics);
   /// Leaves the line standing, so that other output starts below it.
   void finish();
   /// "step 12/100  loss 5.4321  norm 1.23  lr 1.0e-03  3.4k tok/s  left 2:05"

@@ -26,7 +26,10 @@ constexpr std::array scheduleNames = {
 constexpr IntegerRange positive{.min = 1};
 constexpr IntegerRange notNegative{.min = 0};
 constexpr NumberRange fraction{.min = 0, .max = 1, .maxExcluded = true};
-constexpr NumberRange atLeastZero{.min = 0};
+// Kernels compute in float32: what is beyond it would become infinite there, and
+// what is below its smallest normal number zero.
+constexpr double largest = 3e38, smallest = 1.2e-38;
+constexpr NumberRange atLeastZero{.min = 0, .max = largest};
 
 std::optional<uint64_t> asUnsigned(std::optional<int64_t> value) {
   return value ? std::optional<uint64_t>(static_cast<uint64_t>(*value)) : std::nullopt;
@@ -40,7 +43,9 @@ std::optional<uint64_t> readCount(ObjectReader &in, const std::string &key) {
   if (std::floor(*number) != *number) {
     in.absorb(userError("recipe.wrong_type", fmt::format("\"{}\" is not a whole number", key))
                   .at(in.whereOf(key))
-                  .withGiven(fmt::format("{} = {}", key, *number)));
+                  .withGiven(fmt::format("{} = {}", key, *number))
+                  .withRule(fmt::format("\"{}\" is a whole number; 15e12 is one", key))
+                  .suggest(fmt::format("\"{}\": {}", key, std::floor(*number))));
     return std::nullopt;
   }
   const JsonValue *raw = in.raw(key);
@@ -51,7 +56,8 @@ void readOptimizer(ObjectReader in, OptimizerRecipe &optimizer, ObjectReader &pa
   in.oneOf("type", {"adamw"});
   optimizer.beta1 = in.number("beta1", fraction).value_or(optimizer.beta1);
   optimizer.beta2 = in.number("beta2", fraction).value_or(optimizer.beta2);
-  optimizer.epsilon = in.number("eps", {.min = 0, .minExcluded = true}).value_or(optimizer.epsilon);
+  optimizer.epsilon =
+      in.number("eps", {.min = smallest, .max = largest}).value_or(optimizer.epsilon);
   optimizer.weightDecay = in.number("weight_decay", atLeastZero).value_or(optimizer.weightDecay);
   parent.absorb(in.finish());
 }
@@ -65,6 +71,7 @@ void checkLearningRate(ObjectReader &in, const LearningRateRecipe &rate) {
         userError("recipe.conflict", fmt::format("\"{}\" belongs to the schedule wsd, not to {}",
                                                  in.pathOf("decay"), nameOf(rate.kind)))
             .at(in.whereOf("decay"))
+            .withGiven(fmt::format("decay = {}, schedule = {}", *rate.decay, nameOf(rate.kind)))
             .withRule("\"decay\" is the length of the descent of wsd")
             .suggest("leave out \"decay\", or set the schedule to \"wsd\""));
   const uint64_t needed = rate.warmup + rate.decay.value_or(0);
@@ -95,6 +102,53 @@ void readLearningRate(ObjectReader in, LearningRateRecipe &rate, ObjectReader &p
   rate.decay = asUnsigned(in.integer("decay", {.min = 0, .max = most}));
   checkLearningRate(in, rate);
   parent.absorb(in.finish());
+}
+
+/// What other trainers call it, and what to write here.
+struct OtherName {
+  std::string_view name, here;
+};
+constexpr std::string_view peakHere = "learning_rate.peak", warmupHere = "learning_rate.warmup";
+constexpr std::string_view batchHere = "global_batch", sequenceHere = "sequence_length";
+constexpr std::string_view stepsHere = "--steps of the training binary";
+constexpr std::array otherNames = {
+    OtherName{"lr", peakHere},
+    OtherName{"max_lr", peakHere},
+    OtherName{"peak", peakHere},
+    OtherName{"min_lr", "learning_rate.final"},
+    OtherName{"lr_schedule", "learning_rate.schedule"},
+    OtherName{"lr_scheduler_type", "learning_rate.schedule"},
+    OtherName{"schedule", "learning_rate.schedule"},
+    OtherName{"warmup", warmupHere},
+    OtherName{"warmup_steps", warmupHere},
+    OtherName{"batch_size", batchHere},
+    OtherName{"global_batch_size", batchHere},
+    OtherName{"micro_batch_size", "micro_batch"},
+    OtherName{"per_device_train_batch_size", "micro_batch"},
+    OtherName{"seq_len", sequenceHere},
+    OtherName{"seq_length", sequenceHere},
+    OtherName{"block_size", sequenceHere},
+    OtherName{"weight_decay", "optimizer.weight_decay"},
+    OtherName{"beta1", "optimizer.beta1"},
+    OtherName{"beta2", "optimizer.beta2"},
+    OtherName{"grad_clip", "clip_norm"},
+    OtherName{"max_grad_norm", "clip_norm"},
+    OtherName{"max_norm", "clip_norm"},
+    OtherName{"dtype", "precision"},
+    OtherName{"steps", stepsHere},
+    OtherName{"max_steps", stepsHere},
+    OtherName{"train_iters", stepsHere},
+};
+
+/// Puts our key in place of the nearest by letters, where the given one is known.
+Status withOurName(const Status &status) {
+  if (status.ok() || status.error().kind != "recipe.unknown_key")
+    return status;
+  Error error = status.error();
+  for (const OtherName &other : otherNames)
+    if (error.given == other.name)
+      error.suggestions = {std::string(other.here)};
+  return error;
 }
 
 template <typename T> JsonValue orNull(const std::optional<T> &value) {
@@ -132,7 +186,13 @@ StatusOr<Recipe> parseRecipe(const JsonValue &json, const std::string &file) {
     recipe.precision = *precision == "fp32" ? Precision::Fp32 : Precision::Bf16;
   if (const auto optimizer = in.object("optimizer"))
     readOptimizer(*optimizer, recipe.optimizer, in);
-  if (const auto rate = in.object("learning_rate"))
+  if (const JsonValue *rate = in.raw("learning_rate"); rate && rate->isNumber())
+    in.absorb(userError("recipe.wrong_type", "\"learning_rate\" is a number, not an object")
+                  .at(in.whereOf("learning_rate"))
+                  .withGiven(fmt::format("learning_rate = {}", shortText(*rate)))
+                  .withRule("\"learning_rate\" has the keys schedule, peak, final, warmup, total")
+                  .suggest(fmt::format("learning_rate.peak={}", shortText(*rate))));
+  else if (const auto rate = in.object("learning_rate"))
     readLearningRate(*rate, recipe.learningRate, in);
   recipe.clipNorm = in.number("clip_norm", atLeastZero).value_or(recipe.clipNorm);
   recipe.dropout = in.number("dropout", fraction);
@@ -149,7 +209,7 @@ StatusOr<Recipe> parseRecipe(const JsonValue &json, const std::string &file) {
     recipe.initStd = init->number("std", {.min = 0, .minExcluded = true});
     in.absorb(init->finish());
   }
-  CLEAVE_RT_RETURN_IF_ERROR(in.finish());
+  CLEAVE_RT_RETURN_IF_ERROR(withOurName(in.finish()));
   return recipe;
 }
 
@@ -215,7 +275,9 @@ Status applySetting(JsonValue &recipe, const std::string &assignment) {
     if (!inner->isObject())
       return userError("recipe.bad_setting",
                        fmt::format("\"{}\" is {}, so it has no keys", outer, inner->kindName()))
-          .withGiven("--set " + assignment);
+          .withGiven("--set " + assignment)
+          .withRule("what stands before a point is an object of the recipe")
+          .suggest("--set learning_rate.peak=3e-4");
     object = inner;
   }
   object->set(key, std::move(value));

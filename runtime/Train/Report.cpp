@@ -11,7 +11,7 @@
 namespace cleave::rt {
 namespace {
 
-std::string mebibytes(double bytes) { return fmt::format("{:.1f} MiB", bytes / 1048576.0); }
+std::string megabytes(double bytes) { return fmt::format("{:.1f} MB", bytes / 1e6); }
 
 std::string meshText(const Mesh &mesh) {
   std::vector<std::string> axes;
@@ -27,6 +27,15 @@ int64_t parameterCount(const Program &program) {
   return count;
 }
 
+/// Floating-point operations of one run of an entry on one rank.
+double operationsOf(const Program &program, EntryKind kind) {
+  double flops = 0;
+  forEachCommand(program.entry(kind), [&](const Command &command, int64_t times) {
+    flops += command.flops * static_cast<double>(times);
+  });
+  return flops;
+}
+
 } // namespace
 
 std::string describeProgram(const Program &program) {
@@ -39,21 +48,21 @@ std::string describeProgram(const Program &program) {
   line("parameters",
        fmt::format("{} in {} tensors", parameterCount(program), program.state.size()));
   line("ranks", fmt::format("{} ({})", program.mesh.world(), meshText(program.mesh)));
-  line("batch",
-       fmt::format("{} sequences of {} tokens: {} micro-batches of {} on each data rank",
-                   batch.globalBatch, batch.sequence, batch.microBatches, batch.microBatch));
+  line("batch", fmt::format("{} sequences of {} tokens: {} micro-batch{} of {} on each data rank",
+                            batch.globalBatch, batch.sequence, batch.microBatches,
+                            batch.microBatches == 1 ? "" : "es", batch.microBatch));
   line("vocabulary", fmt::format("{}", batch.vocabulary));
   line("instructions", program.profile);
   int64_t total = 0;
   for (const Segment &segment : program.segments) {
     line("segment",
-         fmt::format("{:<12} {}", segment.name, mebibytes(static_cast<double>(segment.bytes))));
+         fmt::format("{:<12} {}", segment.name, megabytes(static_cast<double>(segment.bytes))));
     total += segment.bytes;
   }
   line("memory",
-       fmt::format("{} in segments, predicted {} a rank", mebibytes(static_cast<double>(total)),
+       fmt::format("{} in segments, predicted {} a rank", megabytes(static_cast<double>(total)),
                    program.prediction.bytesPerRank
-                       ? mebibytes(static_cast<double>(*program.prediction.bytesPerRank))
+                       ? megabytes(static_cast<double>(*program.prediction.bytesPerRank))
                        : "unknown"));
   for (size_t i = 0; i < entryCount; ++i) {
     int64_t commands = 0;
@@ -91,9 +100,17 @@ void completeSummary(const RunSetup &setup, const RunResult &result, uint64_t pe
   summary.setMemory(predicted, peakBytes);
   summary.remark(fmt::format(
       "allocated: {} in segments, {} for staging and scratch",
-      mebibytes(static_cast<double>(result.memory.segments) * all),
-      mebibytes(static_cast<double>(result.memory.staging + result.memory.matmulScratch) * all)));
+      megabytes(static_cast<double>(result.memory.segments) * all),
+      megabytes(static_cast<double>(result.memory.staging + result.memory.matmulScratch) * all)));
   summary.remark(fmt::format("ranks: {}, threads of each: {}", ranks, setup.threads));
+  const double operations = all * (operationsOf(program, EntryKind::MicroBatch) *
+                                       static_cast<double>(program.batch.microBatches) +
+                                   operationsOf(program, EntryKind::Update));
+  const auto tokens = static_cast<double>(program.batch.globalBatch * program.batch.sequence);
+  if (summary.tokensPerSecond() > 0)
+    summary.remark(fmt::format("arithmetic: {:.3g} GFLOP a step, {:.3g} GFLOP/s on all ranks",
+                               operations * 1e-9,
+                               operations * 1e-9 * summary.tokensPerSecond() / tokens));
   if (result.evaluation)
     summary.remark(fmt::format("evaluation at step {}: loss {:.6f} over {} tokens",
                                result.evaluation->step, result.evaluation->loss,
@@ -101,6 +118,10 @@ void completeSummary(const RunSetup &setup, const RunResult &result, uint64_t pe
   if (setup.data)
     summary.remark(fmt::format("data: {} sequences, {} tokens unused", setup.data->sequences(),
                                setup.data->unusedTokens()));
+  if (result.savedStep)
+    summary.remark(fmt::format("saved: {}/step-{}", setup.flags.checkpoint, *result.savedStep));
+  if (!setup.flags.exportFolder.empty())
+    summary.remark(fmt::format("exported: {}/model.safetensors", setup.flags.exportFolder));
   if (result.profile.empty())
     return;
   summary.remark(fmt::format("{:<40} {:>8} {:>10} {:>10} {:>10}", "rank 0 by command", "calls",

@@ -45,6 +45,25 @@ StatusOr<Recipe> checkSchedule(const Recipe &saved, const RunState &state,
 
 } // namespace
 
+std::vector<std::string> allowedChanges(const RunState &state, const Recipe &now) {
+  const StatusOr<Recipe> saved = parseRecipe(state.recipe, "the checkpoint");
+  if (!saved.ok())
+    return {};
+  std::vector<std::string> changes;
+  auto compare = [&](const char *key, double before, double after) {
+    if (before != after)
+      changes.push_back(fmt::format("\"{}\" was {} in the checkpoint and is {} from here on", key,
+                                    before, after));
+  };
+  const OptimizerRecipe &before = saved->optimizer, &after = now.optimizer;
+  compare("optimizer.beta1", before.beta1, after.beta1);
+  compare("optimizer.beta2", before.beta2, after.beta2);
+  compare("optimizer.eps", before.epsilon, after.epsilon);
+  compare("optimizer.weight_decay", before.weightDecay, after.weightDecay);
+  compare("clip_norm", saved->clipNorm, now.clipNorm);
+  return changes;
+}
+
 StatusOr<JsonValue> recipeForCheckpoint(const Recipe &recipe, uint64_t steps) {
   CLEAVE_RT_ASSIGN_OR_RETURN(const Schedule schedule, Schedule::create(recipe.learningRate, steps));
   Recipe filled = recipe;

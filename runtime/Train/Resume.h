@@ -28,4 +28,7 @@ StatusOr<JsonValue> recipeForCheckpoint(const Recipe &recipe, uint64_t steps);
 /// length), `resume.seed_changed`, `resume.order_changed`.
 StatusOr<Recipe> checkResume(const RunState &saved, const ResumeRequest &now);
 
+/// What a run may change and has changed against its checkpoint, a sentence each.
+std::vector<std::string> allowedChanges(const RunState &saved, const Recipe &now);
+
 } // namespace cleave::rt

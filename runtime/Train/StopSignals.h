@@ -1,10 +1,13 @@
-// Ending a run cleanly on SIGINT or SIGTERM. The signals are held back from
+// Ending a run cleanly on SIGINT, SIGTERM or SIGHUP. The signals are held back from
 // every thread and read from a descriptor between steps, so there is no handler
 // and no global flag; the second signal, if saving takes too long for the user,
-// kills as usual.
+// kills as usual. A signal that the caller has switched off (nohup, a job in the
+// background of a script) stays off.
 #pragma once
 
 #include "runtime/Base/Files.h"
+
+#include <csignal>
 
 namespace cleave::rt {
 
@@ -23,9 +26,15 @@ public:
   bool requested();
 
 private:
-  explicit StopSignals(FileDescriptor source) : source(std::move(source)) {}
+  StopSignals(FileDescriptor source, sigset_t held) : source(std::move(source)), held(held) {}
   FileDescriptor source;
+  sigset_t held;
   bool seen = false;
 };
+
+/// Lets a write to a closed pipe, or beyond the limit of a file's size, fail with
+/// an error instead of ending the process: a reader that has gone away is no
+/// reason to lose a run.
+void reportFailedWrites();
 
 } // namespace cleave::rt

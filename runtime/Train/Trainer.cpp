@@ -146,12 +146,19 @@ Status RankTrainer::reportStep(uint64_t step, double seconds) {
     shared.progress->update(metrics);
     shared.summary->add(metrics);
   }
-  // The loss is the same on all ranks, so all of them stop here together.
-  if (!std::isfinite(loss))
-    return runError("train.loss_not_finite", fmt::format("the loss of step {} is {}", step, loss))
-        .withRule("a run whose loss is not finite can't recover")
+  // Loss and norm are the same on all ranks, so all of them stop here together.
+  auto stop = [&](const char *kind, const char *what, double value) -> Status {
+    return runError(kind, fmt::format("the {} of step {} is {}", what, step, value))
+        .withGiven(fmt::format("step {}, learning rate {}", step, setup.schedule.rateAt(step)))
+        .withRule(fmt::format("a run whose {} is not finite can't recover", what))
         .suggest("a smaller learning rate, or a longer warm-up")
         .suggest("--resume from an earlier checkpoint");
+  };
+  if (!std::isfinite(loss))
+    return stop("train.loss_not_finite", "loss", loss);
+  // Weights that were updated by it are lost; they must not reach a checkpoint.
+  if (exchange.gradientNorm && !std::isfinite(scalar(*exchange.gradientNorm)))
+    return stop("train.gradient_not_finite", "gradient norm", scalar(*exchange.gradientNorm));
   return {};
 }
 
@@ -177,6 +184,7 @@ Status RankTrainer::evaluate(uint64_t step) {
   if (!isFirst())
     return {};
   shared.result.evaluation = EvalMetrics{step, sum / static_cast<double>(tokens), tokens};
+  shared.progress->evaluated(*shared.result.evaluation);
   return shared.log.write(*shared.result.evaluation);
 }
 
@@ -201,13 +209,14 @@ StatusOr<bool> RankTrainer::shouldStop() {
 }
 
 Status RankTrainer::finish(uint64_t step) {
-  if (setup.evalData && step == setup.steps)
-    CLEAVE_RT_RETURN_IF_ERROR(evaluate(step));
   if (!setup.flags.checkpoint.empty() && savedStep != step && step > 0)
     CLEAVE_RT_RETURN_IF_ERROR(save(step));
+  if (setup.evalData && step == setup.steps)
+    CLEAVE_RT_RETURN_IF_ERROR(evaluate(step));
   CLEAVE_RT_RETURN_IF_ERROR(everyone->barrier());
   if (isFirst()) {
     shared.result.stepsDone = step;
+    shared.result.savedStep = savedStep;
     shared.result.memory = executor->memoryUse();
     if (setup.flags.profile)
       shared.result.profile = summarise(executor->commands(), executor->profile());

@@ -55,6 +55,8 @@ struct RunSetup {
 /// What the run came to, as rank 0 saw it.
 struct RunResult {
   uint64_t stepsDone = 0;
+  /// Step of the newest checkpoint.
+  std::optional<uint64_t> savedStep;
   std::optional<EvalMetrics> evaluation;
   /// Of one rank.
   MemoryUse memory;
@@ -77,7 +79,7 @@ struct SharedRun {
 
 /// Runs one rank from its first step to the end of the run (steps, saves,
 /// evaluations, export). Kinds: those of its parts, and
-/// `train.loss_not_finite`, which names the step.
+/// `train.loss_not_finite` and `train.gradient_not_finite`, which name the step.
 Status trainRank(const RunSetup &setup, SharedRun &shared, World &world);
 
 } // namespace cleave::rt

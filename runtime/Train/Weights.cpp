@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <set>
 
@@ -67,6 +68,21 @@ Status checkTied(const TensorCollection &files, const std::string &first,
   return {};
 }
 
+/// `import.not_finite` if a number read from `tensor` is infinite or none at all.
+Status checkFinite(const TensorCollection::Found &tensor, int64_t first,
+                   std::span<const float> values) {
+  const auto bad = std::ranges::find_if(values, [](float x) { return !std::isfinite(x); });
+  if (bad == values.end())
+    return {};
+  return userError("import.not_finite",
+                   fmt::format("element {} of tensor \"{}\" is {}", first + (bad - values.begin()),
+                               tensor.entry->name, *bad))
+      .at({tensor.file->path(), 0, 0})
+      .withGiven(fmt::format("{}", *bad))
+      .withRule("initial weights are finite numbers")
+      .suggest("weights of a run that had not diverged");
+}
+
 /// Runs `fill(run)` for all runs of a parameter on the pool; the first error.
 template <typename Fill>
 Status eachRunOnPool(const Program &program, const StateEntry &entry, int64_t rank,
@@ -118,6 +134,8 @@ Status InitialWeights::resolve(const Program &program, const std::string &path) 
                                   "up beside given weights");
       if (auto nearest = nearestName(entry.name, present))
         error.suggestions.push_back(fmt::format("the nearest name there is \"{}\"", *nearest));
+      else
+        error.suggestions.push_back("the weights of the config the binary was compiled for");
       return error;
     }
     for (const std::string &name : found) {
@@ -130,7 +148,8 @@ Status InitialWeights::resolve(const Program &program, const std::string &path) 
                                      fmt::join(entry.fileShape, ", ")))
             .at({tensor->file->path(), 0, 0})
             .withGiven(fmt::format("[{}]", fmt::join(tensor->entry->shape, ", ")))
-            .withRule("shapes are those of the config the binary was compiled for");
+            .withRule("shapes are those of the config the binary was compiled for")
+            .suggest("the weights of that config, or a binary compiled from theirs");
       if (name != found.front())
         CLEAVE_RT_RETURN_IF_ERROR(checkTied(files, found.front(), name));
     }
@@ -149,8 +168,9 @@ Status InitialWeights::load(const Program &program, int64_t rank, const RankMemo
     const auto tensor = files.find(names[i]);
     float *value = memory.floats(*entry.slot(Slot::Value));
     CLEAVE_RT_RETURN_IF_ERROR(eachRunOnPool(program, entry, rank, pool, [&](const StateRun &run) {
-      return tensor->file->readFloats(*tensor->entry, run.global,
-                                      {value + run.local, static_cast<size_t>(run.count)});
+      const std::span<float> out(value + run.local, static_cast<size_t>(run.count));
+      CLEAVE_RT_RETURN_IF_ERROR(tensor->file->readFloats(*tensor->entry, run.global, out));
+      return checkFinite(*tensor, run.global, out);
     }));
   }
   return {};

@@ -11,16 +11,7 @@
 namespace cleave::rt {
 namespace {
 
-bool hostSupports(std::string_view profile) {
-  __builtin_cpu_init();
-  if (profile == "x86-64-v2")
-    return __builtin_cpu_supports("x86-64-v2");
-  if (profile == "x86-64-v3")
-    return __builtin_cpu_supports("x86-64-v3");
-  if (profile == "x86-64-v4")
-    return __builtin_cpu_supports("x86-64-v4");
-  return true;
-}
+constexpr std::string_view levels[] = {"", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
 
 /// How a launcher tells a process the number of processes it started.
 struct Launcher {
@@ -65,14 +56,20 @@ Error mismatch(const Program &program, const std::string &who, int64_t ranks) {
 
 } // namespace
 
-Status checkHost(const Program &program) {
-  if (hostSupports(program.profile))
+Status checkHost(const Program &program, const MachineInfo &machine) {
+  const auto *needed = std::ranges::find(levels, program.profile);
+  if (needed - levels <= machine.x86Level)
     return {};
+  const bool avx2 = machine.x86Level >= 3;
   return missingError("runtime.host_unsupported",
                       fmt::format("this processor lacks instructions of {}, which the program was "
                                   "compiled for",
                                   program.profile))
-      .suggest("compile on this machine, or for a smaller instruction set");
+      .withGiven(fmt::format("{}{}", levels[machine.x86Level],
+                             machine.processor.empty() ? "" : " (" + machine.processor + ")"))
+      .withRule("the kernels of --profile avx512 need x86-64-v4, those of avx2 x86-64-v3")
+      .suggest(avx2 ? "compile on this machine, or with --profile avx2"
+                    : "run it on a machine that has AVX2");
 }
 
 Status checkWorld(const Program &program, const TrainFlags &flags, Environment environment) {

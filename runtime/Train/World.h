@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/Base/FunctionRef.h"
+#include "runtime/Base/Machine.h"
 #include "runtime/Base/Status.h"
 #include "runtime/Schema/Program.h"
 #include "runtime/Train/Flags.h"
@@ -16,9 +17,9 @@ namespace cleave::rt {
 /// The value of an environment variable, or null.
 using Environment = FunctionRef<const char *(const char *name)>;
 
-/// `runtime.host_unsupported` (exit 3) if this processor lacks instructions of
-/// the program's profile.
-Status checkHost(const Program &program);
+/// `runtime.host_unsupported` (exit 3) if the processor of `machine` lacks
+/// instructions of the program's profile.
+Status checkHost(const Program &program, const MachineInfo &machine);
 
 /// `runtime.world_mismatch` if `--ranks` or a launcher asks for another number of
 /// ranks than the mesh has; `runtime.transport_missing` (exit 3) if a launcher

@@ -1,4 +1,6 @@
-"""Case E08: tied matrices in weight files."""
+"""Case E08: tied matrices in weight files; files with numbers that are none."""
+import array
+import math
 import os
 
 import harness
@@ -65,6 +67,31 @@ class Tied(harness.Case):
         del tensors["lm_head.weight"]
         self.refused(self.from_weights("t0", tensors), "import.missing_tensor",
                      says=["lm_head.weight"])
+
+
+class Diverged(harness.Case):
+    """Weights that no run could have made."""
+
+    def command(self, tensors):
+        path = harness.write_safetensors(self.path("weights.safetensors"), tensors)
+        binary = self.compiled(golden("t0", "config.json"), 2, "tp=2")
+        return [binary, "--data", golden("t0", "tokens.bin"), "--steps", "2", "--init", path,
+                "--checkpoint", self.path("saved"), "--save-every", "1"]
+
+    def test_numbers_that_are_none(self):
+        tensors = harness.read_safetensors(golden("t0", "model.safetensors"))
+        tensors["model.norm.weight"][1][5] = math.nan
+        error = self.refused(self.command(tensors), "import.not_finite",
+                             says=["model.norm.weight", "element 5"])
+        self.assertTrue(error["rule"] and error["suggestions"], error)
+
+    def test_gradient_that_is_not_finite_reaches_no_checkpoint(self):
+        """The loss is still a number where the squares of its gradients are none."""
+        tensors = harness.read_safetensors(golden("t0", "model.safetensors"))
+        shape, values = tensors["lm_head.weight"]
+        tensors["lm_head.weight"] = (shape, array.array("f", (1e22 * x for x in values)))
+        self.refused(self.command(tensors), "train.gradient_not_finite", 4, says=["step 1"])
+        self.assertEqual(os.listdir(self.path("saved")), [])
 
 
 if __name__ == "__main__":

@@ -45,6 +45,31 @@ plan.solution version 1 {
 // -----
 
 plan.solution version 1 {
+  // expected-error@below {{plan.batch_too_large: more tokens or sequences than can be counted}}
+  // expected-note@below {{rule: a micro-batch has at most 2^31 - 1 tokens and a step 2^40 sequences}}
+  // expected-note@below {{given: global 1073741824 micro 268435456 sequence 8}}
+  // expected-note@below {{suggestion: micro 1}}
+  plan.batch global 1073741824 micro 268435456 sequence 8
+  plan.axis "tensor" [2, 2]
+  plan.layout {}
+}
+
+// -----
+
+module attributes {nn.max_positions = 8 : i64} {
+  plan.solution version 1 {
+    // expected-error@below {{plan.sequence_too_long: sequences of 9 tokens, and the model has 8 positions}}
+    // expected-note@below {{rule: sequence is at most the model's positions}}
+    // expected-note@below {{suggestion: sequence 8}}
+    plan.batch global 8 micro 2 sequence 9
+    plan.axis "tensor" [2, 2]
+    plan.layout {}
+  }
+}
+
+// -----
+
+plan.solution version 1 {
   // expected-error@below {{plan.bad_value: a size of the batch is below 1}}
   // expected-note@below {{rule: global, micro and sequence are at least 1}}
   plan.batch global 0 micro 1 sequence 8

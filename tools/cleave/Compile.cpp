@@ -2,6 +2,7 @@
 
 #include "CompileRequest.h"
 #include "ModelInput.h"
+#include "Output.h"
 
 #include "cleave/Pipelines/Phases.h"
 #include "cleave/Pipelines/Register.h"
@@ -17,6 +18,7 @@
 #include <fmt/ranges.h>
 
 #include <cstdio>
+#include <tuple>
 #include <unistd.h>
 
 namespace cleave::tool {
@@ -33,6 +35,7 @@ public:
   }
 
   rt::Status run();
+  static std::vector<std::string> phaseNames();
 
 private:
   rt::Status import();
@@ -44,6 +47,8 @@ private:
   rt::Status image();
   rt::Status cuda();
   rt::Status binary();
+  void tellBinary() const;
+  rt::Status comparePlan();
   rt::Status checkBudget();
 
   std::string textOf(mlir::ModuleOp op) {
@@ -123,7 +128,29 @@ rt::Status Compilation::plan() {
   if (request.recipe.precision == std::nullopt)
     request.recipe.precision = rt::Precision::Fp32;
   CLEAVE_RT_ASSIGN_OR_RETURN(chosen, planPhase(*module, request.plan, request.planFile));
+  if (!request.planFile.empty())
+    CLEAVE_RT_RETURN_IF_ERROR(comparePlan());
   return checkBudget();
+}
+
+/// A plan brings its batch along; what the recipe says of a step must be the same.
+/// Micro-batches change no result and are the plan's, as they would be a pin's.
+rt::Status Compilation::comparePlan() {
+  auto batch = plan::entry<plan::BatchOp>(solutionOf(*chosen));
+  const rt::Recipe &recipe = request.recipe;
+  const std::tuple<const char *, std::optional<uint64_t>, int64_t> sizes[] = {
+      {"global_batch", recipe.globalBatch, batch.getGlobal()},
+      {"sequence_length", recipe.sequenceLength, batch.getSequence()}};
+  for (auto [key, asked, planned] : sizes)
+    if (asked && *asked != static_cast<uint64_t>(planned))
+      return rt::userError("plan.conflict",
+                           fmt::format("\"{}\" is {} in the request and {} in the plan", key,
+                                       *asked, planned))
+          .withGiven(fmt::format("{}={}, --plan {}", key, *asked, request.planFile))
+          .withRule("a plan says its batch; a recipe beside it says the same or leaves it out")
+          .suggest(fmt::format("--set {}={}", key, planned))
+          .suggest("a plan made for this recipe: --emit=plan");
+  return rt::Status::success();
 }
 
 /// The least that a rank needs is the state of its parameters; more than a
@@ -172,7 +199,17 @@ rt::Status Compilation::image() {
   if (auto list = layout.getAs<mlir::ArrayAttr>("batch"))
     for (mlir::StringAttr axis : axes.expand(list))
       settings.dataAxes.push_back(axis.str());
-  CLEAVE_RT_ASSIGN_OR_RETURN(compiled, buildImage(*module, settings));
+  rt::StatusOr<CompiledImage> built = buildImage(*module, settings);
+  // What a user can ask for and no machine can address.
+  if (!built.ok() && built.error().kind == "image.segment")
+    return rt::userError("plan.batch_too_large", "a micro-batch needs more memory than there is on "
+                                                 "any machine: " +
+                                                     built.error().message)
+        .withGiven(fmt::format("micro_batch={}, sequence_length={}", settings.microBatch,
+                               settings.sequence))
+        .withRule("what a rank holds at a time can be addressed")
+        .suggest("--micro-batch 1");
+  CLEAVE_RT_ASSIGN_OR_RETURN(compiled, std::move(built));
   return rt::Status::success();
 }
 
@@ -188,7 +225,30 @@ rt::Status Compilation::cuda() {
 
 rt::Status Compilation::binary() {
   progress("link");
-  return emitBinary(*compiled, request.profile, {librariesFolder()}, request.output);
+  return writeAside(request.output, [&](const std::string &aside) {
+    return emitBinary(*compiled, request.profile, {librariesFolder()}, aside);
+  });
+}
+
+/// What was made and how to run it, for people.
+void Compilation::tellBinary() const {
+  const rt::Program &program = compiled->program;
+  int64_t parameters = 0;
+  for (const rt::StateEntry &entry : program.state)
+    parameters += rt::elementCount(entry.shape);
+  std::vector<std::string> axes;
+  for (const rt::MeshAxis &axis : program.mesh.axes)
+    axes.push_back(fmt::format("{}={}", axis.name, axis.size));
+  const int64_t ranks = program.mesh.world();
+  std::string memory;
+  if (program.prediction.bytesPerRank)
+    memory = fmt::format(", {:.0f} MB a rank", *program.prediction.bytesPerRank / 1e6);
+  fmt::print(stderr, "{}: {} parameters, {} rank{} ({}), {} × {} tokens a step{}\n", request.output,
+             grouped(parameters), ranks, ranks == 1 ? "" : "s", fmt::join(axes, " × "),
+             program.batch.globalBatch, program.batch.sequence, memory);
+  const bool here = request.output.find('/') == std::string::npos;
+  fmt::print(stderr, "run it: {}{} --data TOKENS.bin --steps N\n", here ? "./" : "",
+             request.output);
 }
 
 static rt::Status unknownPhase(const std::string &name, std::vector<std::string> names) {
@@ -199,10 +259,15 @@ static rt::Status unknownPhase(const std::string &name, std::vector<std::string>
   return error;
 }
 
-rt::Status Compilation::run() {
+std::vector<std::string> Compilation::phaseNames() {
   std::vector<std::string> names;
   for (const Phase &phase : phases())
     names.emplace_back(phase.name);
+  return names;
+}
+
+rt::Status Compilation::run() {
+  const std::vector<std::string> names = phaseNames();
   auto last = std::find(names.begin(), names.end(), request.emit);
   if (!request.emit.empty() && last == names.end())
     return unknownPhase(request.emit, names);
@@ -210,8 +275,10 @@ rt::Status Compilation::run() {
     return rt::userError("usage.missing", "the training binary needs a name")
         .withRule("-o names the binary, or --emit a phase to print")
         .suggest("-o train");
+  if (!request.output.empty())
+    CLEAVE_RT_RETURN_IF_ERROR(checkOutput(request.output, request.inputs));
   if (!request.dumpFolder.empty())
-    CLEAVE_RT_RETURN_IF_ERROR(rt::createFolders(request.dumpFolder));
+    CLEAVE_RT_RETURN_IF_ERROR(checkOutputFolder(request.dumpFolder));
   int number = 0;
   for (const Phase &phase : phases()) {
     if (phase.onRequest && phase.name != request.emit)
@@ -232,13 +299,15 @@ rt::Status Compilation::run() {
   progress("");
   if (request.json)
     say("binary", "file", request.output);
+  else
+    tellBinary();
   return rt::Status::success();
 }
 
 rt::Status runCompile(const Words &words) {
   CommandLine line("compile", "compile a model into a training binary, or print a phase of it",
                    {"MODEL"});
-  addCompileOptions(line);
+  addCompileOptions(line, fmt::format("{}", fmt::join(Compilation::phaseNames(), ", ")));
   CLEAVE_RT_RETURN_IF_ERROR(line.parse(words));
   if (line.helped())
     return rt::Status::success();

@@ -3,32 +3,42 @@
 #include "CompileRequest.h"
 #include "ModelInput.h"
 #include "runtime/Base/Files.h"
+#include "runtime/Base/Machine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/TargetParser/Host.h"
 
 #include <fmt/format.h>
 
 namespace cleave::tool {
 
-void addCompileOptions(CommandLine &line) {
-  auto text = [] { return cxxopts::value<std::string>()->default_value(""); };
-  line.add()("emit", "phase to stop after and print",
-             text())("o,output", "the training binary, or the file for a printed phase", text())(
-      "cluster", "PRESET:N or a cluster file (local:N, dgx-h100:N, …)",
-      text())("recipe", "recipe file", text())("set", "key=value of the recipe",
-                                               cxxopts::value<std::vector<std::string>>())(
-      "seq-len", "short for --set sequence_length=…",
-      text())("global-batch", "short for --set global_batch=…",
-              text())("micro-batch", "short for --set micro_batch=…",
-                      text())("tokens", "short for --set tokens=…",
-                              text())("pin", "parts of the plan that are fixed: dp=2,tp=4,…",
-                                      text())("plan", "a plan file to carry out", text())(
-      "target", "cpu or cuda", cxxopts::value<std::string>()->default_value("cpu"))(
-      "profile", "instruction set of the binary: avx2, avx512 or host",
-      cxxopts::value<std::string>()->default_value("host"))(
-      "dump-phases", "folder for the IR after each phase",
-      text())("allow-over-budget", "go on although the plan needs more memory than a device has");
+void addCompileOptions(CommandLine &line, const std::string &phases) {
+  struct Row {
+    const char *names, *help, *value, *standard = nullptr;
+  };
+  static constexpr Row rows[] = {
+      {"o,output", "the training binary, or the file for a printed phase", "FILE"},
+      {"cluster", "local:N, another preset (dgx-h100:N, …) or a file; left out: one rank", "C"},
+      {"recipe", "batch, learning rate, optimizer: see docs/Formats.md", "FILE"},
+      {"seq-len", "short for --set sequence_length=N; left out: the model's positions", "N"},
+      {"global-batch", "short for --set global_batch=N; left out: one sequence a rank", "N"},
+      {"micro-batch", "short for --set micro_batch=N; left out: all of a rank at once", "N"},
+      {"tokens", "short for --set tokens=N", "N"},
+      {"pin", "what of the plan is fixed: dp=2,tp=4,sp=1,vocab=0,micro_batch=1", "PINS"},
+      {"plan", "a plan to carry out, as --emit=plan writes it", "FILE"},
+      {"target", "cpu alone in this version", "T", "cpu"},
+      {"profile", "instruction set of the binary: avx2, avx512 or host", "P", "host"},
+      {"dump-phases", "write what each phase prints into this folder", "DIR"},
+  };
+  line.add()("emit", "stop after a phase and print it: " + phases, cxxopts::value<std::string>(),
+             "PHASE");
+  for (const Row &row : rows) {
+    auto value = cxxopts::value<std::string>();
+    line.add()(row.names, row.help, row.standard ? value->default_value(row.standard) : value,
+               row.value);
+  }
+  line.add()("set", "a key of the recipe, as learning_rate.peak=1e-3; may be repeated",
+             cxxopts::value<std::vector<std::string>>(), "KEY=VALUE")(
+      "allow-over-budget", "go on although the plan needs more memory than a device has");
 }
 
 /// A folder by its name beside the program's folder, or in the source tree.
@@ -93,10 +103,8 @@ static rt::Status checkRecipe(const rt::Recipe &recipe) {
 
 static rt::StatusOr<cpu::Profile> readProfile(const std::string &name) {
   std::string wanted = name;
-  if (name == "host") {
-    auto features = llvm::sys::getHostCPUFeatures();
-    wanted = features.lookup("avx512f") && features.lookup("avx512vl") ? "avx512" : "avx2";
-  }
+  if (name == "host")
+    wanted = rt::probeMachine().x86Level >= 4 ? "avx512" : "avx2";
   auto profile = cpu::Profile::byName(wanted);
   if (mlir::succeeded(profile))
     return *profile;
@@ -130,6 +138,17 @@ rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
   CompileRequest request;
   CLEAVE_RT_ASSIGN_OR_RETURN(request.modelPath, line.required("MODEL"));
   request.planFile = line.text("plan");
+  for (const std::string &input :
+       {request.modelPath, request.planFile, line.text("recipe"), line.text("cluster")})
+    if (!input.empty())
+      request.inputs.push_back(input);
+  request.inputs.push_back(request.modelPath + "/config.json");
+  if (!request.planFile.empty() && line.has("pin"))
+    return rt::userError("plan.conflict", "a plan leaves nothing to pin")
+        .withGiven(fmt::format("--pin {} --plan {}", line.text("pin"), request.planFile))
+        .withRule("--pin makes a plan and --plan brings one")
+        .suggest("leave out --plan")
+        .suggest("edit the plan");
   request.emit = line.text("emit");
   request.json = line.json();
   request.output = line.text("output");

@@ -18,6 +18,8 @@ namespace cleave::tool {
 
 struct CompileRequest {
   std::string modelPath, planFile, emit, output, dumpFolder;
+  /// All files that are read, of which none may be written.
+  std::vector<std::string> inputs;
   /// Absent for a model that is an .mlir file.
   std::optional<frontend::ModelDescription> model;
   rt::Recipe recipe;
@@ -29,8 +31,8 @@ struct CompileRequest {
   bool json = false;
 };
 
-/// Declares the options of `compile`.
-void addCompileOptions(CommandLine &line);
+/// Declares the options of `compile`; `phases` lists what `--emit` knows.
+void addCompileOptions(CommandLine &line, const std::string &phases);
 
 /// Reads everything that the parsed options name. Errors as formats.md says:
 /// `recipe.*`, `cluster.*`, `plan.*`, `config.*`.

@@ -31,13 +31,18 @@ struct Subcommand {
 /// All subcommands, in the order of the help text.
 std::span<const Subcommand> subcommands();
 
+/// "4,558,592"
+std::string grouped(int64_t number);
+
 rt::Status runInspect(const Words &words);
 rt::Status runCompile(const Words &words);
 rt::Status runTokens(const Words &words);
 
 /// A command line split into options and positional words. `options` must
-/// declare what the subcommand takes; --help and --json are added. Errors:
-/// usage.option (unknown, or without its value), with the nearest known one.
+/// declare what the subcommand takes; --help and --json are added. Each option is
+/// given once, but for lists, and has a value that is not empty. Errors:
+/// usage.option (unknown, or without its value), with the nearest known one;
+/// usage.extra (twice); usage.bad_value (empty, or a value where none belongs).
 class CommandLine {
 public:
   /// `positional`: names of the words without a dash, in order ("MODEL"). The last
@@ -52,8 +57,11 @@ public:
   bool helped() const { return helpShown; }
   bool json() const { return has("json"); }
   bool has(const std::string &option) const { return result.count(option) > 0; }
-  /// The value of a given option (or its declared default).
-  std::string text(const std::string &option) const { return result[option].as<std::string>(); }
+  /// The value of a given option, or its declared default, or nothing.
+  std::string text(const std::string &option) const {
+    const cxxopts::OptionValue &value = result[option];
+    return value.count() > 0 || value.has_default() ? value.as<std::string>() : "";
+  }
   /// All values of an option that may be given several times.
   std::vector<std::string> list(const std::string &option) const {
     return result[option].as<std::vector<std::string>>();
@@ -65,6 +73,7 @@ public:
 
 private:
   bool takesMore() const;
+  rt::Status checkWords(const Words &words) const;
   rt::Status unknownOption(const std::string &message) const;
 
   std::string command;

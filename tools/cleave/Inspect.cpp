@@ -141,13 +141,6 @@ static void writeJson(const Report &report) {
 }
 
 /// 124439808 as "124,439,808".
-static std::string grouped(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3)
-    digits.insert(static_cast<size_t>(i), ",");
-  return digits;
-}
-
 static void writeText(const Report &report) {
   fmt::print("family      {}\n", report.family.empty() ? "unknown" : report.family);
   fmt::print("parameters  {} in {} tensors\n", grouped(report.parameters), report.tensors);

@@ -11,6 +11,7 @@
 #include <new>
 #include <unistd.h>
 
+#include "runtime/Base/Files.h"
 #include "runtime/Base/Suggest.h"
 
 namespace cleave::tool {
@@ -27,7 +28,7 @@ std::span<const Subcommand> subcommands() {
 
 static void printHelp(std::FILE *out) {
   fmt::print(out, "cleave: compiles a Hugging Face config.json into a distributed training "
-                  "binary\n\nusage: cleave SUBCOMMAND [--help] …\n\n");
+                  "binary\n\nusage: cleave SUBCOMMAND [--help] …\n       cleave --version\n\n");
   for (const Subcommand &command : subcommands())
     fmt::print(out, "  {:<10} {}\n", command.name, command.summary);
   fmt::print(out, "\nWith --json, standard output holds one JSON document and nothing else.\n");
@@ -42,6 +43,10 @@ static rt::Status dispatch(const Words &words) {
   }
   if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     printHelp(stdout);
+    return rt::Status::success();
+  }
+  if (words[0] == "--version") {
+    fmt::print("cleave {}\n", CLEAVE_VERSION);
     return rt::Status::success();
   }
   std::vector<std::string> names;
@@ -73,10 +78,13 @@ static rt::Status dispatchGuarded(const Words &words) {
 
 int main(int argc, char **argv) {
   using namespace cleave;
+  rt::keepStandardStreamsOpen();
   const tool::Words words(argv + 1, argv + argc);
   rt::Status status = tool::dispatchGuarded(words);
-  if (status.ok() && std::fflush(stdout) != 0)
-    status = rt::runError("file.write_failed", "standard output can't be written");
+  if (status.ok() && (std::fflush(stdout) != 0 || std::ferror(stdout)))
+    status = rt::Error(rt::runError("file.write_failed", "standard output can't be written"))
+                 .withRule("what is printed has somewhere to go")
+                 .suggest("-o FILE, where the subcommand has it");
   if (status.ok())
     return static_cast<int>(rt::ExitCode::Done);
   const rt::Error &error = status.error();

@@ -38,7 +38,8 @@ rt::StatusOr<OwningOpRef<ModuleOp>> parseModule(const std::string &path, MLIRCon
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && !first)
       first = rt::userError("model.ir_invalid", diagnostic.str())
                   .at(placeOf(diagnostic.getLocation()))
-                  .withRule("an .mlir model is a valid module in the nn dialect");
+                  .withRule("an .mlir model is a valid module in the nn dialect")
+                  .suggest("`cleave compile CONFIG --emit=nn -o model.mlir` writes one");
     return success();
   });
   OwningOpRef<ModuleOp> module =
@@ -49,8 +50,15 @@ rt::StatusOr<OwningOpRef<ModuleOp>> parseModule(const std::string &path, MLIRCon
 }
 
 rt::StatusOr<OwningOpRef<ModuleOp>> loadModel(const std::string &path, MLIRContext &context) {
-  if (isModuleFile(path))
-    return parseModule(path, context);
+  if (isModuleFile(path)) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(OwningOpRef<ModuleOp> module, parseModule(path, context));
+    if (!module->lookupSymbol<func::FuncOp>("forward"))
+      return rt::userError("model.ir_invalid", "the module has no function @forward")
+          .at({path, 0, 0})
+          .withRule("@forward calls the layers of an .mlir model in order")
+          .suggest("`cleave compile CONFIG --emit=nn -o model.mlir` writes one");
+    return module;
+  }
   CLEAVE_RT_ASSIGN_OR_RETURN(const frontend::ModelDescription model, frontend::readModel(path));
   OwningOpRef<ModuleOp> module = frontend::importModel(model, context);
   if (failed(verify(*module)))

@@ -5,11 +5,21 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <optional>
+#include <set>
 
 #include "runtime/Base/Suggest.h"
 
 namespace cleave::tool {
+
+std::string grouped(int64_t number) {
+  std::string digits = std::to_string(number);
+  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3)
+    digits.insert(static_cast<size_t>(i), ",");
+  return digits;
+}
 
 static std::string lowered(std::string text) {
   for (char &c : text)
@@ -41,10 +51,75 @@ CommandLine::CommandLine(std::string_view command, std::string_view summary,
     names.push_back(optionOf(word));
   }
   options.parse_positional(names);
+  options.custom_help("[options]").set_width(100);
   options.positional_help(fmt::format("{}", fmt::join(this->positional, " ")));
 }
 
+namespace {
+/// "--name=value", "--name", "-nvalue" or "-n", taken apart.
+struct OptionWord {
+  std::string name;
+  std::optional<std::string> value;
+};
+} // namespace
+
+static std::optional<OptionWord> readOptionWord(const std::string &word) {
+  if (word.size() < 2 || word[0] != '-')
+    return std::nullopt;
+  if (word[1] != '-') {
+    OptionWord read{word.substr(1, 1), std::nullopt};
+    if (word.size() > 2)
+      read.value = word.substr(2);
+    return read;
+  }
+  const size_t equals = word.find('=');
+  OptionWord read{word.substr(2, equals == std::string::npos ? equals : equals - 2), std::nullopt};
+  if (equals != std::string::npos)
+    read.value = word.substr(equals + 1);
+  return read;
+}
+
+/// What the library lets pass: an option given twice, of which it takes the last;
+/// an empty value; the next option taken for a value; a value of a switch.
+rt::Status CommandLine::checkWords(const Words &words) const {
+  const std::vector<cxxopts::HelpOptionDetails> known = options.group_help("").options;
+  std::set<std::string> seen;
+  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    std::optional<OptionWord> word = readOptionWord(words[i]);
+    if (!word)
+      continue;
+    const auto option = std::ranges::find_if(known, [&](const auto &o) {
+      return o.s == word->name || (!o.l.empty() && o.l.front() == word->name);
+    });
+    if (option == known.end())
+      continue;
+    const std::string name = "--" + option->l.front();
+    const std::string example = option->is_boolean ? name : fmt::format("{} VALUE", name);
+    if (option->is_boolean && word->value)
+      return rt::userError("usage.bad_value", fmt::format("{} takes no value", name))
+          .withGiven(words[i])
+          .withRule(fmt::format("{} stands alone", name))
+          .suggest(name);
+    if (!option->is_boolean && !word->value && i + 1 < words.size())
+      word->value = words[++i];
+    if (!option->is_boolean && !option->is_container &&
+        (!word->value || word->value->empty() || word->value->starts_with("--")))
+      return rt::userError(word->value && word->value->empty() ? "usage.bad_value" : "usage.option",
+                           fmt::format("{} needs a value", name))
+          .withGiven(fmt::format("{} {}", name, word->value.value_or("")))
+          .withRule(fmt::format("{}: {}", example, option->desc))
+          .suggest(fmt::format("{}, or leave it out", example));
+    if (!seen.insert(name).second && !option->is_container)
+      return rt::userError("usage.extra", fmt::format("{} is given twice", name))
+          .withGiven(words[i])
+          .withRule("each option is given once, but for --set")
+          .suggest(fmt::format("leave out one {}", name));
+  }
+  return rt::Status::success();
+}
+
 rt::Status CommandLine::parse(const Words &words) {
+  CLEAVE_RT_RETURN_IF_ERROR(checkWords(words));
   std::vector<const char *> arguments = {"cleave"};
   for (const std::string &word : words)
     arguments.push_back(word.c_str());
@@ -90,7 +165,7 @@ rt::StatusOr<std::string> CommandLine::required(const std::string &name) const {
   if (result.count(option) > 0)
     return result[option].as<std::string>();
   return rt::userError("usage.missing", fmt::format("{} is missing", name))
-      .withRule(fmt::format("cleave {} {} …", command, fmt::join(positional, " ")))
+      .withRule(fmt::format("cleave {} {} [options]", command, fmt::join(positional, " ")))
       .suggest(fmt::format("cleave {} --help", command));
 }
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Driver.h"
+#include "Output.h"
 
 #include "runtime/Base/Json.h"
 #include "runtime/Data/TokenWriter.h"
@@ -44,8 +45,8 @@ static rt::Status checkVocabulary(const std::string &name) {
 static void report(const rt::ByteTokenSummary &summary, int64_t endOfDocument,
                    const std::string &output, bool json) {
   if (!json) {
-    fmt::print(stderr, "{}: {} tokens in {} documents, vocabulary {}\n", output, summary.tokens,
-               summary.documents, endOfDocument + 1);
+    fmt::print(stderr, "{}: {} tokens in {} document{}, vocabulary {}\n", output, summary.tokens,
+               summary.documents, summary.documents == 1 ? "" : "s", endOfDocument + 1);
     return;
   }
   rt::JsonWriter out;
@@ -58,10 +59,10 @@ static void report(const rt::ByteTokenSummary &summary, int64_t endOfDocument,
 rt::Status runTokens(const Words &words) {
   CommandLine line("tokens", "write the bytes of text files as a token file to train on",
                    {"FILE…"});
-  line.add()("o,output", "token file to write", cxxopts::value<std::string>())(
-      "vocab", "vocabulary: bytes", cxxopts::value<std::string>()->default_value("bytes"))(
-      "end-of-document", "id that ends every file",
-      cxxopts::value<std::string>()->default_value("256"));
+  line.add()("o,output", "token file to write", cxxopts::value<std::string>(), "OUT.bin")(
+      "vocab", "vocabulary: bytes", cxxopts::value<std::string>()->default_value("bytes"),
+      "V")("end-of-document", "id that ends every file",
+           cxxopts::value<std::string>()->default_value("256"), "N");
   CLEAVE_RT_RETURN_IF_ERROR(line.parse(words));
   if (line.helped())
     return rt::Status::success();
@@ -74,6 +75,7 @@ rt::Status runTokens(const Words &words) {
   rt::ByteTokenOptions options;
   CLEAVE_RT_ASSIGN_OR_RETURN(options.endOfDocument,
                              readEndOfDocument(line.text("end-of-document")));
+  CLEAVE_RT_RETURN_IF_ERROR(checkOutput(line.text("output"), files, "data.write_failed"));
   CLEAVE_RT_ASSIGN_OR_RETURN(const rt::ByteTokenSummary summary,
                              rt::writeByteTokens(files, line.text("output"), options));
   report(summary, options.endOfDocument, line.text("output"), line.json());

@@ -8,6 +8,11 @@
 #include <filesystem>
 #include <random>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 using namespace cleave::rt;
 
 namespace {
@@ -65,6 +70,80 @@ TEST(Files, AtomicWritesAppearWholeOrNotAtAll) {
   EXPECT_EQ(writer->bytesWritten(), expected.size());
   EXPECT_EQ(*readWholeFile(path), expected);
   EXPECT_EQ(listFolder(folder.path())->size(), 1u);
+}
+
+TEST(Files, DevicesAndPipesAreWrittenInPlace) {
+  TemporaryFolder folder;
+  const std::string pipe = folder.file("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  FileDescriptor reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK));
+  ASSERT_TRUE(writeFileAtomically(pipe, "through").ok());
+  char text[16] = {};
+  EXPECT_EQ(::read(reader.get(), text, sizeof text), 7);
+  EXPECT_EQ(std::string(text), "through");
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  EXPECT_EQ(listFolder(folder.path())->size(), 1u);
+}
+
+TEST(Files, LinksAreFollowed) {
+  TemporaryFolder folder;
+  std::filesystem::create_directory(folder.file("inner"));
+  std::filesystem::create_symlink("inner/target", folder.file("link"));
+  for (const char *text : {"made", "replaced"}) {
+    ASSERT_TRUE(writeFileAtomically(folder.file("link"), text).ok());
+    EXPECT_TRUE(std::filesystem::is_symlink(folder.file("link")));
+    EXPECT_EQ(*readWholeFile(folder.file("inner/target")), text);
+  }
+}
+
+TEST(Files, PipesAreRefusedAsInputWithoutWaiting) {
+  TemporaryFolder folder;
+  const std::string pipe = folder.file("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const Error &error : {readWholeFile(pipe).error(), MappedFile::open(pipe).error()}) {
+    EXPECT_EQ(error.kind, "file.read_failed");
+    EXPECT_FALSE(error.rule.empty() || error.suggestions.empty() || error.given.empty());
+  }
+}
+
+TEST(Files, AFolderIsHeldByOneAtATime) {
+  TemporaryFolder folder;
+  {
+    const auto held = lockFolder(folder.path());
+    ASSERT_TRUE(held.ok() && held->has_value());
+    const auto again = lockFolder(folder.path());
+    ASSERT_TRUE(again.ok());
+    EXPECT_FALSE(again->has_value());
+  }
+  EXPECT_TRUE(lockFolder(folder.path())->has_value());
+}
+
+TEST(Files, AFolderThatTakesNoFilesIsNoticed) {
+  TemporaryFolder folder;
+  EXPECT_TRUE(checkFolderTakesFiles(folder.file("a/b"), "export.write_failed").ok());
+  EXPECT_TRUE(listFolder(folder.file("a/b"))->empty());
+  ASSERT_TRUE(writeFileAtomically(folder.file("file"), "").ok());
+  for (const std::string &path : {folder.file("file/below"), std::string("/proc/none")}) {
+    const Status status = checkFolderTakesFiles(path, "export.write_failed");
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().kind, "export.write_failed");
+    EXPECT_FALSE(status.error().rule.empty() || status.error().suggestions.empty());
+  }
+}
+
+TEST(Files, ClosedStandardStreamsAreNotTakenByFiles) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (int descriptor : {0, 1, 2})
+      ::close(descriptor);
+    keepStandardStreamsOpen();
+    TemporaryFolder folder;
+    FileDescriptor file(::open(folder.file("f").c_str(), O_WRONLY | O_CREAT, 0600));
+    ::_exit(file.get() > 2 && ::write(1, "x", 1) < 0 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Files, MapsFilesIncludingEmptyOnes) {

@@ -45,6 +45,16 @@ TEST(ObjectReader, UnknownKeysAreNamedWithTheNearest) {
   EXPECT_EQ(status.error().notes.size(), 1u);
 }
 
+TEST(ObjectReader, AFileOfAnotherKindIsNotListedKeyByKey) {
+  const JsonValue value = parsed(R"({"a1": 1, "b2": 1, "c3": 1, "d4": 1, "e5": 1, "f6": 1})");
+  ObjectReader in(value, "r.json", "recipe");
+  const Status status = in.finish();
+  ASSERT_FALSE(status.ok());
+  ASSERT_EQ(status.error().notes.size(), 4u);
+  EXPECT_EQ(status.error().notes[2].message, "\"d4\" is unknown too");
+  EXPECT_EQ(status.error().notes[3].message, "2 more keys are unknown");
+}
+
 TEST(ObjectReader, WrongTypesSayWhatWasGivenAndExpected) {
   const JsonValue value = parsed(R"({"o": {"k": "three"}})");
   ObjectReader in(value, "f", "p");

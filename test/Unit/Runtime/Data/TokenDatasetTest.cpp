@@ -100,6 +100,29 @@ TEST(TokenDataset, DigestTellsOtherData) {
   const uint32_t a = TokenDataset::open({folder.file("a")}, options(8))->digest();
   EXPECT_EQ(a, TokenDataset::open({folder.file("a")}, options(8))->digest());
   EXPECT_NE(a, TokenDataset::open({folder.file("b")}, options(8))->digest());
+  // The same name and size, one token another.
+  std::vector<uint16_t> ids = countingIds<uint16_t>(100, 5000);
+  ids[50] = 7;
+  put(folder.file("a"), bytesOf(ids));
+  EXPECT_NE(a, TokenDataset::open({folder.file("a")}, options(8))->digest());
+}
+
+TEST(TokenDataset, IdsAreCheckedAsFarAsAsked) {
+  TemporaryFolder folder;
+  put(folder.file("a"), bytesOf(countingIds<uint16_t>(100'001, 5000)));
+  std::vector<uint16_t> ids(25, 3);
+  ids[16] = 5000; // the last target of the second sequence of 8, the first input of the third
+  put(folder.file("b"), bytesOf(ids));
+  const auto data = TokenDataset::open({folder.file("a"), folder.file("b")}, options(8));
+  ASSERT_TRUE(data.ok());
+  EXPECT_TRUE(data->checkIds(0).ok());
+  EXPECT_TRUE(data->checkIds(12'501).ok());
+  for (uint64_t count : {12'502u, 12'503u, 99'999u}) {
+    const Status status = data->checkIds(count);
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().kind, "data.token_out_of_range");
+    EXPECT_NE(status.error().message.find("token 16 "), std::string::npos);
+  }
 }
 
 } // namespace

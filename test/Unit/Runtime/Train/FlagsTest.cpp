@@ -47,7 +47,19 @@ TEST(Flags, AreRefusedByKind) {
   EXPECT_EQ(kindOf({"--steps", "5"}), "flags.missing");
   EXPECT_EQ(kindOf({"--data", "x", "--steps", "5", "--save-every", "2"}), "flags.missing");
   EXPECT_EQ(kindOf({"--data", "x", "--steps", "5", "--resume"}), "flags.missing");
+  EXPECT_EQ(kindOf({"--data", "x", "--steps", "5", "--steps", "6"}), "flags.unexpected");
+  EXPECT_EQ(kindOf({"--data", "x", "--steps=5", "--log", "a", "--log=a"}), "flags.unexpected");
   EXPECT_EQ(kindOf({"--info"}), "accepted");
+}
+
+TEST(Flags, AllThatIsMissingIsNamedAtOnce) {
+  const auto suggested = [](std::vector<std::string> arguments) {
+    return parseTrainFlags(arguments).error().suggestions;
+  };
+  EXPECT_EQ(suggested({}), std::vector<std::string>{"add --data FILE --steps N"});
+  EXPECT_EQ(suggested({"--data", "x"}), std::vector<std::string>{"add --steps N"});
+  EXPECT_EQ(suggested({"--steps", "5"}), std::vector<std::string>{"add --data FILE"});
+  EXPECT_EQ(kindOf({"--steps", "0"}), "accepted");
 }
 
 std::string worldKind(const std::map<std::string, std::string> &variables,
@@ -73,6 +85,26 @@ TEST(World, IsTheCompiledOne) {
   EXPECT_EQ(worldKind({{"WORLD_SIZE", "8"}, {"RANK", "0"}}), "runtime.world_mismatch");
   EXPECT_EQ(worldKind({{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_STEP_ID", "0"}}),
             "runtime.transport_missing");
+}
+
+TEST(World, NeedsTheInstructionsOfTheProgram) {
+  Program program = tiny::program(1, 1, 1);
+  MachineInfo machine;
+  machine.processor = "Some processor";
+  const char *profiles[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
+  for (unsigned needed = 1; needed <= 4; ++needed)
+    for (machine.x86Level = 0; machine.x86Level <= 4; ++machine.x86Level) {
+      program.profile = profiles[needed - 1];
+      EXPECT_EQ(checkHost(program, machine).ok(), machine.x86Level >= needed)
+          << program.profile << " on level " << machine.x86Level;
+    }
+  machine.x86Level = 3;
+  const Status avx512 = checkHost(program, machine);
+  EXPECT_EQ(avx512.error().kind, "runtime.host_unsupported");
+  EXPECT_EQ(avx512.error().exitCode, ExitCode::Missing);
+  const std::string text = renderText(avx512.error());
+  for (const char *part : {"x86-64-v4", "x86-64-v3 (Some processor)", "--profile avx2"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
 }
 
 TEST(World, SharesTheCores) {

@@ -141,6 +141,20 @@ TEST(ProgressLine, ElsewhereAPlainLineNowAndThen) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4); // steps 1, 21, 41, 60
 }
 
+TEST(ProgressLine, AnEvaluationHasALineOfItsOwn) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ProgressLine progress(ends[1], /*isTerminal=*/true, 60);
+  progress.update(metricsAt(1));
+  progress.evaluated({1, 3.25, 512});
+  progress.finish();
+  ::close(ends[1]);
+  std::string text(1000, '\0');
+  text.resize(static_cast<size_t>(std::max<ssize_t>(0, ::read(ends[0], text.data(), text.size()))));
+  ::close(ends[0]);
+  EXPECT_TRUE(text.ends_with("\nstep 1/60  evaluation loss 3.2500 over 512 tokens\n")) << text;
+}
+
 TEST(RunSummary, CountsWithoutTheFirstStep) {
   RunSummary summary(4);
   EXPECT_EQ(summary.text(), "steps: 0 of 4 done\n");

@@ -31,6 +31,21 @@ TEST(Recipe, EmptyGivesTheDefaults) {
   EXPECT_FALSE(recipe->learningRate.total);
 }
 
+std::vector<std::string> suggestionsFor(const std::string &text) {
+  const StatusOr<Recipe> recipe = recipeOf(text);
+  return recipe.ok() ? std::vector<std::string>() : recipe.error().suggestions;
+}
+
+TEST(Recipe, NamesOfOtherTrainersLeadToOurs) {
+  using Suggestions = std::vector<std::string>;
+  EXPECT_EQ(suggestionsFor(R"({"lr": 1e-3})"), Suggestions{"learning_rate.peak"});
+  EXPECT_EQ(suggestionsFor(R"({"global_batch_size": 8})"), Suggestions{"global_batch"});
+  EXPECT_EQ(suggestionsFor(R"({"max_steps": 8})"), Suggestions{"--steps of the training binary"});
+  EXPECT_EQ(suggestionsFor(R"({"globl_batch": 8})"), Suggestions{"global_batch"});
+  EXPECT_EQ(suggestionsFor(R"({"learning_rate": 0.001})"), Suggestions{"learning_rate.peak=0.001"});
+  EXPECT_EQ(kindOf(R"({"learning_rate": 0.001})"), "recipe.wrong_type");
+}
+
 const char *const everyKey = R"({ "version": 1, "sequence_length": 2048, "global_batch": 512,
   "micro_batch": null, "precision": "bf16",
   "optimizer": {"type": "adamw", "beta1": 0.8, "beta2": 0.99, "eps": 1e-6, "weight_decay": 0.2},
@@ -72,6 +87,11 @@ TEST(Recipe, RefusesByNameAndPlace) {
   EXPECT_EQ(kindOf("{\"optimizer\": {\"type\": \"sgd\"}}"), "recipe.unknown_value");
   EXPECT_EQ(kindOf("{\"precision\": \"fp16\"}"), "recipe.unknown_value");
   EXPECT_EQ(kindOf("{\"tokens\": 1.5}"), "recipe.wrong_type");
+  // In the kernels' float32 this is no number, or zero.
+  EXPECT_EQ(kindOf("{\"learning_rate\": {\"peak\": 1e39}}"), "recipe.out_of_range");
+  EXPECT_EQ(kindOf("{\"optimizer\": {\"weight_decay\": 1e300}}"), "recipe.out_of_range");
+  EXPECT_EQ(kindOf("{\"clip_norm\": 1e39}"), "recipe.out_of_range");
+  EXPECT_EQ(kindOf("{\"optimizer\": {\"eps\": 1e-50}}"), "recipe.out_of_range");
   EXPECT_EQ(kindOf("{\"dropout\": -0.1}"), "recipe.out_of_range");
   EXPECT_EQ(kindOf("{\"data\": {\"documents\": \"mask\"}}"), "recipe.unknown_value");
   EXPECT_EQ(kindOf("{\"version\": 2}"), "recipe.version_unsupported");

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <csignal>
 #include <sys/wait.h>
 #include <thread>
@@ -24,7 +25,7 @@ template <typename Body> int inChild(Body body) {
 }
 
 TEST(StopSignals, TheFirstIsARequest) {
-  for (int signal : {SIGINT, SIGTERM}) {
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const int status = inChild([&] {
       StatusOr<StopSignals> stop = StopSignals::create();
       if (!stop.ok() || stop->requested())
@@ -38,6 +39,33 @@ TEST(StopSignals, TheFirstIsARequest) {
     ASSERT_TRUE(WIFEXITED(status));
     EXPECT_EQ(WEXITSTATUS(status), 0);
   }
+}
+
+TEST(StopSignals, WhatTheCallerSwitchedOffStaysOff) {
+  const int status = inChild([] {
+    ::signal(SIGHUP, SIG_IGN); // as nohup does
+    StatusOr<StopSignals> stop = StopSignals::create();
+    ::kill(::getpid(), SIGHUP);
+    if (stop->requested())
+      return 1;
+    ::kill(::getpid(), SIGTERM);
+    return stop->requested() ? 0 : 2;
+  });
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(StopSignals, ABrokenPipeIsAnErrorOfTheWrite) {
+  const int status = inChild([] {
+    reportFailedWrites();
+    int ends[2];
+    if (::pipe(ends) != 0)
+      return 1;
+    ::close(ends[0]);
+    return ::write(ends[1], "x", 1) < 0 && errno == EPIPE ? 0 : 2;
+  });
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(StopSignals, TheSecondKills) {

@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <unistd.h>
 
@@ -142,11 +143,32 @@ TEST(TrainMain, AKillDuringASaveLosesNothingPublished) {
   }
 }
 
+TEST(TrainMain, ALongerRunSaysThatTheRateDoesNotStretch) {
+  TrainRun run;
+  Program program = tiny::program(1, 4, 1);
+  Recipe recipe = parseRecipe(program.recipe, "r").value();
+  const auto noted = [&](ScheduleKind kind, const std::string &folder) {
+    recipe.learningRate.kind = kind;
+    program.recipe = recipeToJson(recipe);
+    const std::string save = run.file(folder);
+    EXPECT_EQ(run(program, {"--steps", "3", "--checkpoint", save}), 0);
+    testing::internal::CaptureStderr();
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(run(program, {"--steps", "5", "--checkpoint", save, "--resume"}), 0);
+    EXPECT_NE(testing::internal::GetCapturedStdout().find("saved: " + save + "/step-5\n"),
+              std::string::npos);
+    return testing::internal::GetCapturedStderr().find("--set learning_rate.total=5") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(noted(ScheduleKind::Cosine, "descends"));
+  EXPECT_FALSE(noted(ScheduleKind::Constant, "stays"));
+}
+
 TEST(TrainMain, SignalsStopAfterTheStepAndSave) {
   TrainRun run;
   const Program program = tiny::program(2, 2, 1);
   ASSERT_EQ(run(program, {"--steps", "12", "--log", run.file("whole")}), 0);
-  for (int signal : {SIGTERM, SIGINT}) {
+  for (int signal : {SIGTERM, SIGINT, SIGHUP}) {
     const std::string folder = run.file("save" + std::to_string(signal));
     TrainHooks hooks;
     hooks.step = [&](uint64_t step) {
@@ -212,20 +234,116 @@ TEST(TrainMain, EvaluatesOverAllSequencesWhateverTheBatch) {
 
 TEST(TrainMain, AnErrorOnOneRankEndsAllOfThemAndNamesItsCause) {
   TrainRun run;
-  std::string bytes = readWholeFile(run.file("tokens.bin")).value();
-  // Sequence 7 is rank 1's in the second step of a global batch of 4.
+  // Sequence 7 is rank 1's in the second step of a global batch of 4. It is spoilt
+  // while the run is on, since a run looks at its tokens before it starts.
   const size_t token = 7 * tiny::sequence + 2;
-  bytes[2 * token] = 100;
-  ASSERT_TRUE(writeFileAtomically(run.file("bad.bin"), bytes).ok());
-  std::filesystem::rename(run.file("bad.bin"), run.file("tokens.bin"));
+  TrainHooks hooks;
+  hooks.step = [&](uint64_t) {
+    FileDescriptor file(::open(run.file("tokens.bin").c_str(), O_WRONLY | O_CLOEXEC));
+    EXPECT_EQ(::pwrite(file.get(), "d", 1, static_cast<off_t>(2 * token)), 1);
+  };
   testing::internal::CaptureStderr();
-  const int code = run(tiny::program(2, 2, 1), {"--steps", "5", "--log", run.file("log")});
+  const int code = run(tiny::program(2, 2, 1), {"--steps", "5", "--log", run.file("log")}, hooks);
   const std::string text = testing::internal::GetCapturedStderr();
   EXPECT_EQ(code, 2) << text;
   EXPECT_NE(text.find("error[data.token_out_of_range]"), std::string::npos) << text;
   EXPECT_NE(text.find(std::to_string(token)), std::string::npos) << text;
   EXPECT_NE(text.find("on rank 1 in step 2"), std::string::npos) << text;
   EXPECT_EQ(run.log().size(), 1u);
+}
+
+/// The exit code of a run and what it said on standard error.
+std::pair<int, std::string> refused(const TrainRun &run, std::vector<std::string> flags) {
+  testing::internal::CaptureStderr();
+  const int code = run(tiny::program(2, 2, 1), std::move(flags));
+  return {code, testing::internal::GetCapturedStderr()};
+}
+
+void expectSays(const std::pair<int, std::string> &result, int code, const std::string &text) {
+  EXPECT_EQ(result.first, code) << result.second;
+  EXPECT_NE(result.second.find(text), std::string::npos) << result.second;
+  EXPECT_NE(result.second.find("suggestion: "), std::string::npos) << result.second;
+}
+
+TEST(TrainMain, TokensAreCheckedBeforeTheFirstStep) {
+  TrainRun run;
+  std::string bytes = readWholeFile(run.file("tokens.bin")).value();
+  bytes[2 * 23] = 100;
+  ASSERT_TRUE(writeFileAtomically(run.file("bad.bin"), bytes).ok());
+  const std::vector<std::string> common = {"--steps", "2", "--log", run.file("log")};
+  for (const char *flag : {"--data", "--eval-data"}) {
+    std::vector<std::string> flags = common;
+    flags.insert(flags.end(), {flag, run.file("bad.bin"), "--checkpoint", run.file("save")});
+    expectSays(refused(run, flags), 2, "token 23 of");
+    EXPECT_FALSE(std::filesystem::exists(run.file("log")));
+    EXPECT_FALSE(std::filesystem::exists(run.file("save")));
+  }
+  // Sequences of an evaluation that are not asked for do not count.
+  std::vector<std::string> flags = common;
+  flags.insert(flags.end(), {"--eval-data", run.file("bad.bin"), "--eval-sequences", "3"});
+  EXPECT_EQ(run(tiny::program(2, 2, 1), flags), 0);
+}
+
+TEST(TrainMain, FoldersAreTriedBeforeTheFirstStep) {
+  TrainRun run;
+  ASSERT_TRUE(writeFileAtomically(run.file("file"), "").ok());
+  for (const char *flag : {"--export", "--checkpoint"})
+    for (const std::string &folder : {run.file("file/below"), std::string("/proc/none")}) {
+      const std::string kind = std::string(flag).substr(2) + ".write_failed";
+      expectSays(refused(run, {"--steps", "2", "--log", run.file("log"), flag, folder}), 4, kind);
+      EXPECT_FALSE(std::filesystem::exists(run.file("log")));
+    }
+}
+
+TEST(TrainMain, ALogReplacesNoInput) {
+  TrainRun run;
+  const std::string tokens = readWholeFile(run.file("tokens.bin")).value();
+  std::filesystem::create_symlink("tokens.bin", run.file("link"));
+  for (const char *log : {"tokens.bin", "link"})
+    expectSays(refused(run, {"--steps", "2", "--log", run.file(log)}), 2, "error[flags.bad_value]");
+  EXPECT_EQ(readWholeFile(run.file("tokens.bin")).value(), tokens);
+}
+
+TEST(TrainMain, ADeviceIsALogOfAResumedRunToo) {
+  TrainRun run;
+  for (const char *steps : {"2", "4"})
+    EXPECT_EQ(run(tiny::program(2, 2, 1), {"--steps", steps, "--log", "/dev/null", "--checkpoint",
+                                           run.file("save"), "--resume"}),
+              0);
+}
+
+TEST(TrainMain, OneRunAtATimeSavesIntoAFolder) {
+  TrainRun run;
+  const std::vector<std::string> flags = {"--steps", "4", "--checkpoint", run.file("save"),
+                                          "--resume"};
+  TrainHooks hooks;
+  hooks.step = [&](uint64_t step) {
+    if (step == 2)
+      EXPECT_EQ(run.inChild(tiny::program(2, 2, 1), flags), 2);
+  };
+  EXPECT_EQ(run(tiny::program(2, 2, 1), flags, hooks), 0);
+  auto held = lockFolder(run.file("save"));
+  ASSERT_TRUE(held.ok() && *held);
+  expectSays(refused(run, flags), 2, "error[checkpoint.in_use]");
+  held->reset();
+  EXPECT_EQ(run(tiny::program(2, 2, 1), flags), 0);
+}
+
+TEST(TrainMain, DamagedCheckpointsAloneAreNoReasonToStartAnew) {
+  TrainRun run;
+  const std::vector<std::string> flags = {"--steps",      "4", "--checkpoint", run.file("save"),
+                                          "--save-every", "2", "--resume",     "--log",
+                                          run.file("log")};
+  ASSERT_EQ(run(tiny::program(2, 2, 1), flags), 0);
+  for (const char *step : {"step-2", "step-4"})
+    ASSERT_TRUE(writeFileAtomically(run.file("save/") + step + "/manifest.json", "{").ok());
+  expectSays(refused(run, flags), 2, "error[checkpoint.bad_manifest]");
+  EXPECT_EQ(run.log().size(), 4u);
+  // What was never published is no checkpoint.
+  for (const char *step : {"step-2", "step-4"})
+    std::filesystem::remove_all(run.file("save/") + step);
+  std::filesystem::create_directory(run.file("save/step-2.tmp"));
+  EXPECT_EQ(run(tiny::program(2, 2, 1), flags), 0);
 }
 
 TEST(TrainMain, ALossThatIsNotFiniteEndsTheRun) {

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
 using namespace cleave::rt;
@@ -135,6 +136,32 @@ TEST(Weights, RefusesFilesThatDoNotFit) {
   tied["lm_head.weight"] = tied["model.embed.weight"];
   tied["lm_head.weight"].second[9] += 1;
   expectRefused(tied, "import.tied_conflict", "element 9");
+}
+
+TEST(Weights, RefusesWhatIsNoNumber) {
+  const Program program = twoParameters();
+  for (float bad : {NAN, INFINITY}) {
+    TemporaryFolder folder;
+    std::vector<float> matrix = counting(28);
+    matrix[27] = bad;
+    const std::string path = writeTensors(folder, {{"model.embed.weight", {{7, 4}, matrix}},
+                                                   {"model.norm.weight", {{5}, counting(5)}}});
+    const auto weights = InitialWeights::open(path, program);
+    ASSERT_TRUE(weights.ok());
+    ThreadPool pool(1);
+    int refused = 0;
+    for (int64_t rank = 0; rank < 4; ++rank) {
+      const auto memory = RankMemory::allocate(program);
+      const Status status = weights->load(program, rank, *memory, pool);
+      if (status.ok())
+        continue;
+      ++refused;
+      EXPECT_EQ(status.error().kind, "import.not_finite");
+      EXPECT_NE(status.error().message.find("element 27 of tensor \"model.embed.weight\""),
+                std::string::npos);
+    }
+    EXPECT_EQ(refused, 1); // the rank that holds it
+  }
 }
 
 TEST(Weights, TakesATiedTensorUnderEitherNameOrEqualCopies) {

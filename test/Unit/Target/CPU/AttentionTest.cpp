@@ -73,10 +73,10 @@ struct Reference {
 };
 
 /// Compiles one kernel for `sizes` and runs it as the harness does: its loops are laid
-/// out for `blocking`, the code is always the harness's.
+/// out for `blocking`, the code is always for the harness's profile.
 std::vector<Floats> runAttention(Builder build, const AttentionSizes &sizes,
                                  const std::vector<Operand> &operands,
-                                 const cpu::Profile &blocking = cpu::Profile::avx2()) {
+                                 const cpu::Profile &blocking = testProfile()) {
   mlir::DialectRegistry registry;
   cpu::registerKernelDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
@@ -121,7 +121,7 @@ void expectRows(const Floats &got, const Doubles &want, int64_t width, double re
 /// Runs all three kernels; each backward kernel gets the reference's out and lse, so
 /// that a wrong kernel is the one that fails.
 void expectAttention(const AttentionSizes &s, float magnitude, double tolerance,
-                     const cpu::Profile &blocking = cpu::Profile::avx2()) {
+                     const cpu::Profile &blocking = testProfile()) {
   const Reference want(s, magnitude);
   const Floats out = toFloats(want.out), lse = toFloats(want.lse);
   auto forward = runAttention(
@@ -240,14 +240,14 @@ TEST(AttentionErrors, NameTheKernelAndTheReason) {
   EXPECT_EQ(refusal({1, 8, 1, 1, 16}, avx2, true), "attention kernel 'a' is there already");
 }
 
-// The loops for vectors of 16, in code for vectors of 8: slow, but the same results.
+// The loops for vectors of 16 where the processor may only have 8: slow, but right.
 TEST(AttentionProfiles, SixteenLanesAgreeWithFloat64) {
   AttentionSizes s{1, 205, 2, 2, 40};
   s.scale = 0.15;
   expectAttention(s, 1, 1e-5, cpu::Profile::avx512());
 }
 
-// Not run here, where the machine may lack it; compiled, so that code is generated.
+// Compiled on every machine; run where the machine has it and the profile is tested.
 TEST(AttentionProfiles, Avx512Compiles) {
   mlir::DialectRegistry registry;
   cpu::registerKernelDialects(registry);

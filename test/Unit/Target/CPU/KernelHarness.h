@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "cleave/Target/CPU/KernelCompiler.h"
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,11 +21,16 @@ namespace cleave::test {
 using Floats = std::vector<float>;
 using Ints = std::vector<int32_t>;
 
+/// The profile that this run of the tests is about: the one that the variable
+/// CLEAVE_TEST_PROFILE names, else avx2. Where the processor lacks it, all tests of
+/// the run are skipped.
+cpu::Profile testProfile();
+
 /// A kernel in this process.
 class CompiledKernel {
 public:
-  /// Compiles the function `name` of `text` for the test's profile (avx2). On
-  /// failure `ok()` is false and `errors()` has the diagnostics.
+  /// Compiles the function `name` of `text` for `testProfile()`. On failure
+  /// `ok()` is false and `errors()` has the diagnostics.
   CompiledKernel(const std::string &text, const std::string &name);
   ~CompiledKernel();
 
