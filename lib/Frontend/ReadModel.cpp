@@ -155,7 +155,7 @@ rt::StatusOr<ModelDescription> readModel(const std::string &path) {
   rt::StatusOr<std::string> text = rt::readWholeFile(file.string());
   if (!text.ok()) {
     rt::Error error = text.error();
-    if (error.rule.empty())
+    if (error.rule.empty() || !std::filesystem::exists(file, ignored))
       error.rule = "MODEL is a config.json, a folder that holds one, or an .mlir file";
     return error;
   }
