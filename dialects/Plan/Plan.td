@@ -22,6 +22,7 @@ def Plan_Dialect : Dialect {
       plan.axis "tensor" [2, 2]
       plan.layout {batch = ["data"], sequence = ["tensor"]}
       plan.parameter "mlp.gate_proj.weight" {ffn = ["tensor"]}
+      plan.recompute "block" saved ["attention.scores"]
       plan.chunk "head" along ["batch"] pieces [2]
       plan.assign "block" "mlp.gate" {batch = ["data"], ffn = ["tensor"]}
     }
@@ -85,6 +86,16 @@ def Plan_ParameterOp : Plan_Entry<"parameter"> {
               getOptimizer().value_or(getStored())};
     }
   }];
+}
+
+def Plan_RecomputeOp : Plan_Entry<"recompute"> {
+  let summary = "What the forward of a kind keeps for its backward; the rest is computed again";
+  let description = [{
+    `saved` lists paths: results of the operators there are kept. So are the values
+    that the kind is given. A kind that is not listed keeps all that its backward reads.
+  }];
+  let arguments = (ins StrAttr:$kind, StrArrayAttr:$saved);
+  let assemblyFormat = "$kind `saved` $saved attr-dict";
 }
 
 def Plan_ChunkOp : Plan_Entry<"chunk"> {

@@ -54,6 +54,9 @@ public:
       } else if (auto assign = dyn_cast<plan::AssignOp>(op)) {
         if (failed(checkAssign(assign)))
           return failure();
+      } else if (auto recompute = dyn_cast<plan::RecomputeOp>(op)) {
+        if (failed(checkRecompute(recompute)))
+          return failure();
       } else if (auto chunk = dyn_cast<plan::ChunkOp>(op)) {
         if (failed(checkChunk(chunk)))
           return failure();
@@ -198,6 +201,24 @@ private:
     (void)refuseName(entry, "plan.unknown_kind: the model has no kind of layer '" + name + "'",
                      name, known);
     return {};
+  }
+
+  /// The kind and the paths exist.
+  LogicalResult checkRecompute(plan::RecomputeOp recompute) {
+    func::FuncOp kind = findKind(recompute, recompute.getKind());
+    if (!kind)
+      return failure();
+    std::vector<std::string> known;
+    for (Operation &op : kind.getBody().getOps())
+      if (auto path = op.getAttrOfType<StringAttr>("nn.path"))
+        known.push_back(path.str());
+    for (StringRef path : recompute.getSaved().getAsValueRange<StringAttr>())
+      if (!llvm::is_contained(known, path))
+        return refuseName(recompute,
+                          "plan.unknown_path: '" + recompute.getKind() +
+                              "' has no operator at '" + path + "'",
+                          path, known);
+    return success();
   }
 
   /// The pieces are equal, and the kind can run in them.

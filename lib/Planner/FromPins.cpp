@@ -159,6 +159,17 @@ static void writeKinds(OpBuilder &b, Location loc, ModuleOp model, const Policy 
     plan::AssignOp::create(b, loc, b.getStringAttr(kind), path, toDictionary(b, assignment));
 }
 
+/// Kinds that are called for several layers keep nothing but what they are given.
+static void writeRecompute(OpBuilder &b, Location loc, ModuleOp model) {
+  llvm::SmallSetVector<StringRef, 4> kinds;
+  model.walk([&](func::CallOp call) {
+    if (call->getParentOfType<RepeatOpInterface>())
+      kinds.insert(call.getCallee());
+  });
+  for (StringRef kind : kinds)
+    plan::RecomputeOp::create(b, loc, kind, b.getStrArrayAttr({}));
+}
+
 static rt::Status checkSizes(const PlanRequest &request) {
   if (request.ranks < 1)
     return rt::userError("plan.ranks_mismatch", "a plan needs at least one rank")
@@ -203,6 +214,8 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
     layout["sequence"] = {"tensor"};
   plan::LayoutOp::create(b, loc, toDictionary(b, layout));
   writeKinds(b, loc, model, policy);
+  if (request.pins.recompute)
+    writeRecompute(b, loc, model);
   writeChunks(solution, model);
   return module;
 }

@@ -8,12 +8,12 @@
 using namespace llvm;
 namespace cleave {
 
-static const char *const kPins[] = {"dp", "tp", "sp", "vocab", "micro_batch", "zero"};
+static const char *const kPins[] = {"dp", "tp", "sp", "vocab", "micro_batch", "zero", "recompute"};
 /// Axes and choices of formats.md that this version cannot carry out; a pin to
 /// the neutral value is a no-op.
 static const std::pair<const char *, const char *> kLater[] = {
-    {"pp", "1"},  {"vp", "1"},         {"cp", "1"},         {"ep", "1"},
-    {"etp", "1"}, {"schedule", "1f1b"}, {"recompute", "none"}};
+    {"pp", "1"},  {"vp", "1"}, {"cp", "1"}, {"ep", "1"},
+    {"etp", "1"}, {"schedule", "1f1b"}};
 
 static rt::StatusOr<int64_t> number(StringRef key, StringRef value, int64_t least) {
   int64_t n;
@@ -51,6 +51,16 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
     auto near = rt::nearestName(key.str(), known);
     error.suggestions.push_back(near ? *near : "dp=1,tp=1");
     return error;
+  }
+  if (key == "recompute") {
+    if (value != "none" && value != "full")
+      return rt::userError("plan.bad_pin", "--pin recompute is none or full")
+          .withGiven("recompute=" + value.str())
+          .withRule("recompute is none (keep what the backward reads) or full (keep the inputs of "
+                    "layers); a plan may name the paths to keep")
+          .suggest("recompute=full");
+    pins.recompute = value == "full";
+    return rt::Status::success();
   }
   auto n = number(key, value, flag || key == "zero" ? 0 : 1);
   if (!n.ok())

@@ -147,6 +147,18 @@ class Layouts(harness.Case):
         # Padding of segments aside; all sizes of t0 are multiples of 4.
         self.assertEqual([16 * n / held[0] for n in held], [16, 10, 7, 4])
 
+    def test_recompute_holds_less_and_changes_little(self):
+        """Between forward and backward only what layers are given is kept."""
+        arenas = []
+        for pins in ("recompute=none", "recompute=full"):
+            done = harness.run(self.compile_command(harness.config(), 1, pins) + ["--emit=image"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            arenas.append(next(s["bytes"] for s in json.loads(done.stdout)["segments"]
+                               if s["name"] == "arena"))
+        self.assertLess(arenas[1], 0.6 * arenas[0])
+        self.assertSteps(self.first_steps("1:recompute=full", steps=5),
+                         self.first_steps("1", steps=5), 1e-6, 1e-6)
+
     def test_zero_saves_and_goes_on_under_any_stage(self):
         """Moments in shares are saved in global coordinates: another stage goes on from them."""
         folder, log = self.fresh("checkpoint"), self.path("log.jsonl")

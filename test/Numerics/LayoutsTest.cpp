@@ -95,6 +95,8 @@ static std::vector<Layout> layouts() {
     out.push_back({name + "_dp2_tp2_sp_micro2", 2, 2, true, true, 2, 1, 1, zero});
     out.push_back({name + "_dp8_pieces_s2", 8, 1, false, true, 1, 1, 2, zero});
   }
+  out.push_back({"recompute", 1, 1, false, true, 1, 1, 1, 0, true});
+  out.push_back({"dp2_tp2_sp_zero3_recompute", 2, 2, true, true, 1, 1, 1, 3, true});
   return out;
 }
 

@@ -50,6 +50,7 @@ public:
     request.pins.sequence = layout.sequence;
     request.pins.vocabulary = layout.vocabulary;
     request.pins.zero = layout.zero;
+    request.pins.recompute = layout.recompute;
     auto plan = need(planPhase(*module, request));
     addChunk(solutionOf(*plan));
     need(withDiagnostics(context,

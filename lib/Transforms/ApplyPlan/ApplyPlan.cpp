@@ -87,6 +87,18 @@ public:
     return list ? axes.size(axes.expand(list)) : 1;
   }
 
+  /// The paths whose results `kind` keeps for its backward, if not all.
+  std::optional<llvm::StringSet<>> savedOf(StringRef kind) {
+    for (auto recompute : solution.getOps<plan::RecomputeOp>())
+      if (recompute.getKind() == kind) {
+        llvm::StringSet<> paths;
+        for (StringRef path : recompute.getSaved().getAsValueRange<StringAttr>())
+          paths.insert(path);
+        return paths;
+      }
+    return std::nullopt;
+  }
+
   /// The pieces of `kind`, if the plan runs it in pieces.
   std::optional<Chunks> chunksOf(StringRef kind) {
     for (auto chunk : solution.getOps<plan::ChunkOp>())
@@ -216,7 +228,7 @@ LogicalResult applyPlan(ModuleOp module, plan::SolutionOp solution,
     if (!of)
       continue;
     auto original = module.lookupSymbol<func::FuncOp>(of.getValue());
-    SplitKind &kind = kinds[of.getValue()] = splitJoint(joint);
+    SplitKind &kind = kinds[of.getValue()] = splitJoint(joint, annotator.savedOf(of.getValue()));
     kind.chunks = annotator.chunksOf(of.getValue());
     annotator.placeBoundary(kind, original);
     annotator.assign(kind.forward, of.getValue());
