@@ -145,16 +145,15 @@ private:
   }
 
   LogicalResult checkState(StateOp state) {
-    dist::Axes used;
-    for (unsigned d = 0; d < state.getShape().size(); ++d)
-      llvm::append_range(used, state.getSharding().axes(d));
-    if (failed(ranksAlong(state, used)))
-      return failure();
-    auto shape = dist::localShape(state.getShape(), state.getSharding(), mesh);
-    int64_t bytes = 4 * HostTensor::count(shape);
-    for (AtAttr slot : state.getSlots()) {
+    for (auto [slot, sharding] : llvm::zip(state.getSlots(), state.getSlotShardings())) {
+      dist::Axes used;
+      for (unsigned d = 0; d < state.getShape().size(); ++d)
+        llvm::append_range(used, sharding.axes(d));
+      if (failed(ranksAlong(state, used)))
+        return failure();
       if (!slot)
         continue;
+      int64_t bytes = 4 * HostTensor::count(dist::localShape(state.getShape(), sharding, mesh));
       if (slot.getBytes() != bytes)
         return state.emitOpError() << "has a slot of " << slot.getBytes()
                                    << " bytes; the block of a rank has " << bytes;

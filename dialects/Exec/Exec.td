@@ -54,7 +54,8 @@ def Exec_StateOp : Exec_Part<"state"> {
   let description = [{
     `shape` is the whole tensor, cut as `sharding` says; the slots `value`, `gradient`,
     `moment1` and `moment2` hold the rank's block, in f32. `file_shape` is its shape in
-    files. `mean` and `std`: how it starts where no weights are given.
+    files. `mean` and `std`: how it starts where no weights are given. The gradient
+    (`as`) and the moments (`moments_as`) may be cut in other ways.
 
     With `layers` [first, count, step] it stands for one tensor in each of `count` layers, whose
     slots lie `step` of their address apart; what is between braces in the name is the
@@ -70,12 +71,15 @@ def Exec_StateOp : Exec_Part<"state"> {
                        DenseI64ArrayAttr:$shape, DenseI64ArrayAttr:$file_shape,
                        Exec_Sharding:$sharding, UnitAttr:$decay, F64Attr:$mean, F64Attr:$std,
                        Exec_AtAttr:$value, OptionalAttr<Exec_AtAttr>:$gradient,
+                       OptionalAttr<Exec_Sharding>:$gradient_sharding,
                        OptionalAttr<Exec_AtAttr>:$moment1, OptionalAttr<Exec_AtAttr>:$moment2,
+                       OptionalAttr<Exec_Sharding>:$moment_sharding,
                        OptionalAttr<StrArrayAttr>:$aliases);
   let assemblyFormat = [{
     $name (`layers` $layers^)? `shape` $shape `file` $file_shape `sharding` $sharding
     (`decay` $decay^)? `mean` $mean `std` $std `value` $value (`gradient` $gradient^)?
-    (`moment1` $moment1^)? (`moment2` $moment2^)? (`aliases` $aliases^)? attr-dict
+    (`as` $gradient_sharding^)? (`moment1` $moment1^)? (`moment2` $moment2^)?
+    (`moments_as` $moment_sharding^)? (`aliases` $aliases^)? attr-dict
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -83,6 +87,12 @@ def Exec_StateOp : Exec_Part<"state"> {
     int64_t getCount() { return getLayers() ? (*getLayers())[1] : 1; }
     /// The name of tensor `index` below `getCount()`.
     std::string getTensorName(int64_t index);
+    /// How those slots are cut.
+    std::array<::cleave::dist::ShardingAttr, 4> getSlotShardings() {
+      auto gradient = getGradientSharding().value_or(getSharding()),
+           moments = getMomentSharding().value_or(getSharding());
+      return {getSharding(), gradient, moments, moments};
+    }
     /// value, gradient, moment1, moment2; null for what there is not.
     std::array<AtAttr, 4> getSlots() {
       return {getValueAttr(), getGradientAttr(), getMoment1Attr(), getMoment2Attr()};

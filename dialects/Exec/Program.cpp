@@ -49,11 +49,13 @@ LogicalResult StateOp::verify() {
   auto elements = countOf(getShape());
   if (!elements || elements != countOf(getFileShape()))
     return emitOpError("has another number of elements than its shape in files");
-  if (getSharding().getDims().size() != getShape().size())
-    return emitOpError() << "has " << getShape().size() << " dimensions and a sharding of "
-                         << getSharding().getDims().size();
-  if (getSharding().isPartial())
-    return emitOpError("is partial; what is kept is complete");
+  for (dist::ShardingAttr sharding : getSlotShardings()) {
+    if (sharding.getDims().size() != getShape().size())
+      return emitOpError() << "has " << getShape().size() << " dimensions and a sharding of "
+                           << sharding.getDims().size();
+    if (sharding.isPartial())
+      return emitOpError("is partial; what is kept is complete");
+  }
   bool named = getName().contains('{') && getName().split('{').second.contains('}');
   auto layers = getLayers();
   auto isNumber = [](int64_t n, int64_t least) { return n >= least && n <= RepeatOp::kMaxCount; };

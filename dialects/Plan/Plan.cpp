@@ -23,7 +23,7 @@ LogicalResult SolutionOp::verify() {
   if (getVersion() < 1 || getVersion() > kVersion)
     return emitOpError() << "has version " << getVersion() << "; this build reads 1 to "
                          << kVersion;
-  llvm::StringSet<> axes, assigned, parameters, chunked;
+  llvm::StringSet<> axes, assigned, parameters, chunked, recomputed;
   unsigned batches = 0, layouts = 0;
   for (Operation &op : getBody().front()) {
     if (auto axis = dyn_cast<AxisOp>(op)) {
@@ -40,6 +40,9 @@ LogicalResult SolutionOp::verify() {
     } else if (auto chunk = dyn_cast<ChunkOp>(op)) {
       if (!chunked.insert(chunk.getKind()).second)
         return chunk.emitOpError() << "cuts '" << chunk.getKind() << "' into pieces twice";
+    } else if (auto recompute = dyn_cast<RecomputeOp>(op)) {
+      if (!recomputed.insert(recompute.getKind()).second)
+        return recompute.emitOpError() << "says twice what '" << recompute.getKind() << "' keeps";
     } else if (isa<BatchOp>(op)) {
       ++batches;
     } else if (isa<LayoutOp>(op)) {

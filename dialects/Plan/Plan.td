@@ -22,6 +22,7 @@ def Plan_Dialect : Dialect {
       plan.axis "tensor" [2, 2]
       plan.layout {batch = ["data"], sequence = ["tensor"]}
       plan.parameter "mlp.gate_proj.weight" {ffn = ["tensor"]}
+      plan.recompute "block" saved ["attention.scores"]
       plan.chunk "head" along ["batch"] pieces [2]
       plan.assign "block" "mlp.gate" {batch = ["data"], ffn = ["tensor"]}
     }
@@ -65,9 +66,36 @@ def Plan_LayoutOp : Plan_Entry<"layout"> {
 
 def Plan_ParameterOp : Plan_Entry<"parameter"> {
   let summary = "Which axes cut a parameter (of every layer that has one by this name)";
-  let description = [{ A parameter that is not listed is held whole by every rank. }];
-  let arguments = (ins StrAttr:$name, DictionaryAttr:$stored);
-  let assemblyFormat = "$name $stored attr-dict";
+  let description = [{
+    `stored` cuts the values, `gradient` what micro-batches add up, `optimizer` the
+    moments and the gradient that they are updated with; the latter two are as
+    `stored` where they are left out. Axes that cut the batch may cut them further
+    (ZeRO: `optimizer` alone is stage 1, `gradient` too is stage 2, `stored` too is
+    stage 3); values are gathered over those axes where they are used. A parameter
+    that is not listed is held whole by every rank.
+  }];
+  let arguments = (ins StrAttr:$name, DictionaryAttr:$stored, OptionalAttr<DictionaryAttr>:$gradient,
+                       OptionalAttr<DictionaryAttr>:$optimizer);
+  let assemblyFormat = [{
+    $name $stored (`gradient` $gradient^)? (`optimizer` $optimizer^)? attr-dict
+  }];
+  let extraClassDeclaration = [{
+    /// The three, left-out ones filled in.
+    ::llvm::SmallVector<::mlir::DictionaryAttr> getPlaces() {
+      return {getStored(), getGradient().value_or(getStored()),
+              getOptimizer().value_or(getStored())};
+    }
+  }];
+}
+
+def Plan_RecomputeOp : Plan_Entry<"recompute"> {
+  let summary = "What the forward of a kind keeps for its backward; the rest is computed again";
+  let description = [{
+    `saved` lists paths: results of the operators there are kept. So are the values
+    that the kind is given. A kind that is not listed keeps all that its backward reads.
+  }];
+  let arguments = (ins StrAttr:$kind, StrArrayAttr:$saved);
+  let assemblyFormat = "$kind `saved` $saved attr-dict";
 }
 
 def Plan_ChunkOp : Plan_Entry<"chunk"> {

@@ -54,6 +54,9 @@ public:
       } else if (auto assign = dyn_cast<plan::AssignOp>(op)) {
         if (failed(checkAssign(assign)))
           return failure();
+      } else if (auto recompute = dyn_cast<plan::RecomputeOp>(op)) {
+        if (failed(checkRecompute(recompute)))
+          return failure();
       } else if (auto chunk = dyn_cast<plan::ChunkOp>(op)) {
         if (failed(checkChunk(chunk)))
           return failure();
@@ -169,13 +172,17 @@ private:
         std::vector<std::string> dims;
         for (StringAttr dim : nn::dimNames(kind.getArgument(i).getType()))
           dims.push_back(dim.str());
-        for (NamedAttribute place : parameter.getStored())
-          if (!llvm::is_contained(dims, place.getName().getValue()))
-            return refuseName(parameter,
-                              "plan.unknown_factor: '" + parameter.getName() +
-                                  "' has no dimension '" + place.getName().getValue() + "'",
-                              place.getName(), dims);
-        return checkAxes(parameter, parameter.getStored());
+        for (DictionaryAttr places : parameter.getPlaces()) {
+          for (NamedAttribute place : places)
+            if (!llvm::is_contained(dims, place.getName().getValue()))
+              return refuseName(parameter,
+                                "plan.unknown_factor: '" + parameter.getName() +
+                                    "' has no dimension '" + place.getName().getValue() + "'",
+                                place.getName(), dims);
+          if (failed(checkAxes(parameter, places)))
+            return failure();
+        }
+        return success();
       }
     return refuseName(
         parameter, "plan.unknown_parameter: no layer has a parameter '" + parameter.getName() + "'",
@@ -194,6 +201,24 @@ private:
     (void)refuseName(entry, "plan.unknown_kind: the model has no kind of layer '" + name + "'",
                      name, known);
     return {};
+  }
+
+  /// The kind and the paths exist.
+  LogicalResult checkRecompute(plan::RecomputeOp recompute) {
+    func::FuncOp kind = findKind(recompute, recompute.getKind());
+    if (!kind)
+      return failure();
+    std::vector<std::string> known;
+    for (Operation &op : kind.getBody().getOps())
+      if (auto path = op.getAttrOfType<StringAttr>("nn.path"))
+        known.push_back(path.str());
+    for (StringRef path : recompute.getSaved().getAsValueRange<StringAttr>())
+      if (!llvm::is_contained(known, path))
+        return refuseName(recompute,
+                          "plan.unknown_path: '" + recompute.getKind() +
+                              "' has no operator at '" + path + "'",
+                          path, known);
+    return success();
   }
 
   /// The pieces are equal, and the kind can run in them.
@@ -326,28 +351,27 @@ LogicalResult checkPlan(plan::SolutionOp solution, ModuleOp model, int64_t ranks
 
 int64_t stateBytesPerRank(plan::SolutionOp solution, ModuleOp model) {
   plan::AxisTable axes(solution);
-  llvm::StringMap<DictionaryAttr> placed;
-  for (auto p : solution.getOps<plan::ParameterOp>())
-    placed[p.getName()] = p.getStored();
   // A parameter of a layer is placed by its name in the layer, which ends its symbol.
-  auto placement = [&](StringRef symbol) -> DictionaryAttr {
-    for (auto &[name, dims] : placed)
-      if (symbol.ends_with(name))
-        return dims;
-    return {};
+  auto placesOf = [&](StringRef symbol) -> SmallVector<DictionaryAttr> {
+    for (auto p : solution.getOps<plan::ParameterOp>())
+      if (symbol.ends_with(p.getName()))
+        return p.getPlaces();
+    return {{}, {}, {}};
   };
-  constexpr int64_t kBytesPerElement = 16;
   int64_t bytes = 0;
   for (auto p : model.getOps<nn::ParameterOp>()) {
-    DictionaryAttr dims = placement(p.getSymName());
-    int64_t elements = 1;
-    auto type = p.getTensorType();
-    for (auto [name, size] : llvm::zip(nn::dimNames(type), type.getShape())) {
-      auto list = dims ? dims.getAs<ArrayAttr>(name.getValue()) : ArrayAttr();
-      int64_t parts = list ? axes.size(axes.expand(list)) : 1;
-      elements *= (size + parts - 1) / parts;
+    auto places = placesOf(p.getSymName());
+    // Values, gradients, and two moments.
+    for (DictionaryAttr dims : {places[0], places[1], places[2], places[2]}) {
+      int64_t elements = 1;
+      auto type = p.getTensorType();
+      for (auto [name, size] : llvm::zip(nn::dimNames(type), type.getShape())) {
+        auto list = dims ? dims.getAs<ArrayAttr>(name.getValue()) : ArrayAttr();
+        int64_t parts = list ? axes.size(axes.expand(list)) : 1;
+        elements *= (size + parts - 1) / parts;
+      }
+      bytes += 4 * elements * p.getCount();
     }
-    bytes += elements * p.getCount() * kBytesPerElement;
   }
   return bytes;
 }

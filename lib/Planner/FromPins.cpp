@@ -123,7 +123,7 @@ static Assignment ofOperand(const Assignment &assignment, Type operand) {
 /// Writes an assignment for each path of each kind, and a placement for each
 /// parameter: the one its first user asks for.
 static void writeKinds(OpBuilder &b, Location loc, ModuleOp model, const Policy &policy) {
-  llvm::MapVector<StringAttr, Assignment> parameters;
+  llvm::MapVector<StringAttr, std::pair<Assignment, RankedTensorType>> parameters;
   SmallVector<std::tuple<StringRef, StringAttr, Assignment>> assigns;
   for (auto kind : model.getOps<func::FuncOp>()) {
     if (!kind->hasAttr("nn.kind"))
@@ -139,16 +139,35 @@ static void writeKinds(OpBuilder &b, Location loc, ModuleOp model, const Policy 
         if (auto argument = dyn_cast<BlockArgument>(operand))
           if (auto name =
                   kind.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "nn.parameter"))
-            parameters.insert({name, ofOperand(assignment, operand.getType())});
+            parameters.insert({name, {ofOperand(assignment, operand.getType()),
+                                      cast<RankedTensorType>(operand.getType())}});
       if (seen.insert(path))
         assigns.push_back({kind.getName(), path, assignment});
     }
   }
-  for (auto &[name, placement] : parameters)
-    if (!placement.empty())
-      plan::ParameterOp::create(b, loc, name, toDictionary(b, placement));
+  for (auto &[name, entry] : parameters) {
+    auto &[placement, type] = entry;
+    auto stored = toDictionary(b, placement);
+    if (policy.zero == 0 && placement.empty())
+      continue;
+    auto further = toDictionary(b, policy.zero ? policy.overData(placement, type) : placement);
+    plan::ParameterOp::create(b, loc, name, policy.zero == 3 ? further : stored,
+                              policy.zero == 2 ? further : DictionaryAttr(),
+                              policy.zero == 1 || policy.zero == 2 ? further : DictionaryAttr());
+  }
   for (auto &[kind, path, assignment] : assigns)
     plan::AssignOp::create(b, loc, b.getStringAttr(kind), path, toDictionary(b, assignment));
+}
+
+/// Kinds that are called for several layers keep nothing but what they are given.
+static void writeRecompute(OpBuilder &b, Location loc, ModuleOp model) {
+  llvm::SmallSetVector<StringRef, 4> kinds;
+  model.walk([&](func::CallOp call) {
+    if (call->getParentOfType<RepeatOpInterface>())
+      kinds.insert(call.getCallee());
+  });
+  for (StringRef kind : kinds)
+    plan::RecomputeOp::create(b, loc, kind, b.getStrArrayAttr({}));
 }
 
 static rt::Status checkSizes(const PlanRequest &request) {
@@ -195,6 +214,8 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
     layout["sequence"] = {"tensor"};
   plan::LayoutOp::create(b, loc, toDictionary(b, layout));
   writeKinds(b, loc, model, policy);
+  if (request.pins.recompute)
+    writeRecompute(b, loc, model);
   writeChunks(solution, model);
   return module;
 }

@@ -8,12 +8,12 @@
 using namespace llvm;
 namespace cleave {
 
-static const char *const kPins[] = {"dp", "tp", "sp", "vocab", "micro_batch"};
+static const char *const kPins[] = {"dp", "tp", "sp", "vocab", "micro_batch", "zero", "recompute"};
 /// Axes and choices of formats.md that this version cannot carry out; a pin to
 /// the neutral value is a no-op.
 static const std::pair<const char *, const char *> kLater[] = {
-    {"pp", "1"},  {"vp", "1"},   {"cp", "1"},          {"ep", "1"},
-    {"etp", "1"}, {"zero", "0"}, {"schedule", "1f1b"}, {"recompute", "none"}};
+    {"pp", "1"},  {"vp", "1"}, {"cp", "1"}, {"ep", "1"},
+    {"etp", "1"}, {"schedule", "1f1b"}};
 
 static rt::StatusOr<int64_t> number(StringRef key, StringRef value, int64_t least) {
   int64_t n;
@@ -31,7 +31,8 @@ static rt::Status later(StringRef key, StringRef value, StringRef neutral) {
   return rt::userError("plan.unsupported_pin",
                        "this version of Cleave cannot run " + key.str() + "=" + value.str())
       .withGiven(key.str() + "=" + value.str())
-      .withRule("data and tensor parallelism, with sequence and vocabulary sharding, can be pinned")
+      .withRule("data and tensor parallelism, with sequence and vocabulary sharding, and ZeRO can be "
+                "pinned")
       .suggest(key.str() + "=" + neutral.str());
 }
 
@@ -51,7 +52,17 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
     error.suggestions.push_back(near ? *near : "dp=1,tp=1");
     return error;
   }
-  auto n = number(key, value, flag ? 0 : 1);
+  if (key == "recompute") {
+    if (value != "none" && value != "full")
+      return rt::userError("plan.bad_pin", "--pin recompute is none or full")
+          .withGiven("recompute=" + value.str())
+          .withRule("recompute is none (keep what the backward reads) or full (keep the inputs of "
+                    "layers); a plan may name the paths to keep")
+          .suggest("recompute=full");
+    pins.recompute = value == "full";
+    return rt::Status::success();
+  }
+  auto n = number(key, value, flag || key == "zero" ? 0 : 1);
   if (!n.ok())
     return n.status();
   if (flag && *n > 1)
@@ -59,7 +70,14 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
         .withGiven(key.str() + "=" + value.str())
         .withRule(key.str() + " is 0 (off) or 1 (on)")
         .suggest(key.str() + "=1");
-  if (key == "dp")
+  if (key == "zero" && *n > 3)
+    return rt::userError("plan.bad_pin", "--pin zero is a stage from 0 to 3")
+        .withGiven("zero=" + value.str())
+        .withRule("zero is 0 (off), 1 (optimizer's state), 2 (and gradients) or 3 (and weights)")
+        .suggest("zero=1");
+  if (key == "zero")
+    pins.zero = *n;
+  else if (key == "dp")
     pins.dp = *n;
   else if (key == "tp")
     pins.tp = *n;

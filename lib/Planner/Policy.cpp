@@ -29,6 +29,8 @@ Policy makePolicy(HeadSizes sizes, int64_t dp, int64_t tp, const Pins &pins) {
   Policy policy;
   policy.data = dp > 1;
   policy.tensor = tp > 1;
+  policy.zero = dp > 1 ? pins.zero.value_or(0) : 0;
+  policy.dataRanks = dp;
   policy.sequence = pins.sequence.value_or(false);
   policy.vocabulary = pins.vocabulary.value_or(true);
   // Key heads take the part of the axis that divides them, query groups the rest.
@@ -67,6 +69,34 @@ Assignment Policy::assign(const ShardingRule &rule) const {
   else if (sequence && canCut("sequence"))
     out["sequence"] = {"tensor"};
   return out;
+}
+
+Assignment Policy::overData(Assignment placement, RankedTensorType type) const {
+  auto blockOf = [&](StringRef name, int64_t size) {
+    int64_t ways = 1;
+    if (auto it = placement.find(name); it != placement.end())
+      for (const std::string &axis : it->second)
+        for (auto [i, part] : llvm::enumerate(tensorParts))
+          if (axis == "tensor" || axis == "tensor." + std::to_string(i))
+            ways *= part;
+    return size % ways == 0 ? size / ways : 0;
+  };
+  StringRef chosen;
+  int64_t longest = -1;
+  for (auto [name, size] : llvm::zip(nn::dimNames(type), type.getShape())) {
+    int64_t block = blockOf(name.getValue(), size);
+    if (block > 0 && block % dataRanks == 0) {
+      chosen = name.getValue();
+      break;
+    }
+    if (size > longest) {
+      longest = size;
+      chosen = name.getValue();
+    }
+  }
+  if (!chosen.empty())
+    placement[chosen].push_back("data");
+  return placement;
 }
 
 } // namespace cleave

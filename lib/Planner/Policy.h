@@ -24,9 +24,14 @@ struct Policy {
   /// Which parts each of the heads' dimensions takes.
   Assignment heads;
   bool tensor = false, data = false, sequence = false, vocabulary = false;
+  /// Stage of ZeRO over `dataRanks` ranks.
+  int64_t zero = 0, dataRanks = 1;
 
   /// The axes that the factors of an operator take.
   Assignment assign(const ShardingRule &rule) const;
+  /// `placement` of a parameter of `type`, cut further over the data axis: along the
+  /// first dimension that divides evenly, else along the longest.
+  Assignment overData(Assignment placement, mlir::RankedTensorType type) const;
 };
 
 /// The sizes of the dimensions called `kv_head` and `group` in a model. No key

@@ -91,8 +91,9 @@ struct Initial {
 };
 
 /// One parameter. `shape` is its global shape as the program sees it, `fileShape`
-/// as files hold it: the same elements in the same row-major order. All slots
-/// that exist are f32, cut alike, and hold the padded block row-major.
+/// as files hold it: the same elements in the same row-major order. Slots are f32
+/// and hold the padded block row-major; they are cut as `sharding` says, but for
+/// those that have a sharding of their own (ZeRO).
 struct StateEntry {
   std::string name; // Hugging Face
   /// Other names under which a file may hold the same tensor (tied weights).
@@ -103,7 +104,12 @@ struct StateEntry {
   bool decay = false;
   Initial initial;
   std::array<std::optional<Region>, slotCount> slots;
+  std::array<std::optional<Sharding>, slotCount> ownShardings;
 
+  const Sharding &shardingOf(Slot which) const {
+    const auto &own = ownShardings[static_cast<size_t>(which)];
+    return own ? *own : sharding;
+  }
   const std::optional<Region> &slot(Slot which) const { return slots[static_cast<size_t>(which)]; }
   std::optional<Region> &slot(Slot which) { return slots[static_cast<size_t>(which)]; }
 };

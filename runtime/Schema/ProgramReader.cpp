@@ -136,6 +136,16 @@ void readBatch(ObjectReader &in, BatchLayout &batch) {
   in.absorb(from->finish());
 }
 
+std::optional<Sharding> sharding(ObjectReader &in, const std::string &key) {
+  const JsonValue::Array *list = in.list(key);
+  if (!list)
+    return std::nullopt;
+  Sharding cut;
+  for (const JsonValue &dimension : *list)
+    cut.axes.push_back(axes(in, key, &dimension));
+  return cut;
+}
+
 StateEntry readState(ObjectReader &in) {
   StateEntry entry;
   entry.name = needString(in, "name");
@@ -149,9 +159,7 @@ StateEntry readState(ObjectReader &in) {
   entry.fileShape = shape(in, "file_shape");
   entry.shape = shape(in, "shape");
   in.require("axes");
-  if (const JsonValue::Array *list = in.list("axes"))
-    for (const JsonValue &cut : *list)
-      entry.sharding.axes.push_back(axes(in, "axes", &cut));
+  entry.sharding = sharding(in, "axes").value_or(Sharding());
   in.require("decay");
   entry.decay = in.boolean("decay").value_or(false);
   if (auto init = in.object("init")) {
@@ -159,8 +167,11 @@ StateEntry readState(ObjectReader &in) {
     entry.initial.std = init->number("std", {.min = 0}).value_or(0);
     in.absorb(init->finish());
   }
-  for (size_t i = 0; i < slotCount; ++i)
-    entry.slots[i] = region(in, nameOf(static_cast<Slot>(i)));
+  for (size_t i = 0; i < slotCount; ++i) {
+    const std::string name = nameOf(static_cast<Slot>(i));
+    entry.slots[i] = region(in, name);
+    entry.ownShardings[i] = sharding(in, name + "_axes");
+  }
   return entry;
 }
 

@@ -81,23 +81,24 @@ Status checkState(const Program &program) {
     for (const std::string &alias : entry.aliases)
       if (!names.insert(alias).second)
         return broken("image.state", fmt::format("{}: alias \"{}\" is used twice", owner, alias));
-    if (entry.sharding.axes.size() != entry.shape.size())
-      return broken("image.state", fmt::format("{} has {} dimensions and axes for {}", owner,
-                                               entry.shape.size(), entry.sharding.axes.size()));
     const auto elements = checkedProduct(entry.shape);
     const auto inFile = checkedProduct(entry.fileShape);
     if (!elements || !inFile || *elements != *inFile || !checkedProduct({*elements, 16}))
       return broken("image.state", owner + ": shape and file_shape differ in elements");
-    std::set<int32_t> used;
-    for (const AxisList &axes : entry.sharding.axes)
-      CLEAVE_RT_RETURN_IF_ERROR(checkAxes(program, axes, used, "image.state", owner));
-    const int64_t bytes = 4 * elementCount(entry.sharding.localShape(program.mesh, entry.shape));
     if (!entry.slot(Slot::Value))
       return broken("image.state", owner + " has no value");
     for (size_t i = 0; i < slotCount; ++i) {
+      const std::string what = fmt::format("{}, {}", owner, nameOf(static_cast<Slot>(i)));
+      const Sharding &sharding = entry.shardingOf(static_cast<Slot>(i));
+      if (sharding.axes.size() != entry.shape.size())
+        return broken("image.state", fmt::format("{} has {} dimensions and axes for {}", what,
+                                                 entry.shape.size(), sharding.axes.size()));
+      std::set<int32_t> used;
+      for (const AxisList &axes : sharding.axes)
+        CLEAVE_RT_RETURN_IF_ERROR(checkAxes(program, axes, used, "image.state", what));
       if (!entry.slots[i])
         continue;
-      const std::string what = fmt::format("{}, {}", owner, nameOf(static_cast<Slot>(i)));
+      const int64_t bytes = 4 * elementCount(sharding.localShape(program.mesh, entry.shape));
       CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, *entry.slots[i], 4, what));
       if (entry.slots[i]->bytes != bytes)
         return broken("image.state", fmt::format("{} has {} bytes, its local shape needs {}", what,

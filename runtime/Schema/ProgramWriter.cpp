@@ -87,6 +87,13 @@ std::string segmentText(const Segment &segment) {
   return out.take();
 }
 
+void sharding(JsonWriter &out, const std::string &key, const Sharding &cut) {
+  out.key(key).beginArray();
+  for (const AxisList &axes : cut.axes)
+    axisList(out, axes);
+  out.endArray();
+}
+
 std::string stateText(const StateEntry &entry) {
   JsonWriter out;
   out.beginObject().key("name").value(entry.name);
@@ -94,15 +101,16 @@ std::string stateText(const StateEntry &entry) {
     list(out, "aliases", entry.aliases);
   list(out, "file_shape", entry.fileShape);
   list(out, "shape", entry.shape);
-  out.key("axes").beginArray();
-  for (const AxisList &axes : entry.sharding.axes)
-    axisList(out, axes);
-  out.endArray();
+  sharding(out, "axes", entry.sharding);
   out.key("decay").value(entry.decay);
   out.key("init").beginObject();
   out.key("mean").value(entry.initial.mean).key("std").value(entry.initial.std).endObject();
-  for (size_t i = 0; i < slotCount; ++i)
-    region(out, nameOf(static_cast<Slot>(i)), entry.slots[i]);
+  for (size_t i = 0; i < slotCount; ++i) {
+    const std::string name = nameOf(static_cast<Slot>(i));
+    region(out, name.c_str(), entry.slots[i]);
+    if (entry.ownShardings[i])
+      sharding(out, name + "_axes", *entry.ownShardings[i]);
+  }
   out.endObject();
   return out.take();
 }

@@ -23,8 +23,8 @@ std::vector<Part> partsOf(const Program &program, const StateEntry &entry,
                           const std::vector<const RankMemory *> &ranks) {
   std::vector<Part> parts;
   for (size_t rank = 0; rank < ranks.size(); ++rank)
-    if (entry.sharding.isPrimaryReplica(program.mesh, static_cast<int64_t>(rank)))
-      parts.push_back({boxOf(program, entry, static_cast<int64_t>(rank)),
+    if (entry.shardingOf(Slot::Value).isPrimaryReplica(program.mesh, static_cast<int64_t>(rank)))
+      parts.push_back({boxOf(program, entry, Slot::Value, static_cast<int64_t>(rank)),
                        ranks[rank]->floats(*entry.slot(Slot::Value))});
   return parts;
 }
@@ -32,7 +32,7 @@ std::vector<Part> partsOf(const Program &program, const StateEntry &entry,
 Status appendTensor(const Program &program, const StateEntry &entry,
                     const std::vector<const RankMemory *> &ranks, SafeTensorsWriter &writer) {
   const std::vector<Part> parts = partsOf(program, entry, ranks);
-  const std::vector<int64_t> local = localStrides(program, entry);
+  const std::vector<int64_t> local = localStrides(program, entry, Slot::Value);
   const std::vector<int64_t> global = rowMajorStrides(entry.shape);
   const Box whole = Box::whole(entry.shape);
   const uint64_t total = volumeOf(entry.shape).value_or(0);

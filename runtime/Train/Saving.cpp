@@ -18,14 +18,13 @@ constexpr SavedSlot savedSlots[] = {{Slot::Value, StateKind::Parameter},
 
 std::vector<StatePiece> piecesOf(const Program &program, int64_t rank, const RankMemory &memory) {
   std::vector<StatePiece> pieces;
-  for (const StateEntry &entry : program.state) {
-    if (!entry.sharding.isPrimaryReplica(program.mesh, rank))
-      continue;
+  for (const StateEntry &entry : program.state)
     for (const SavedSlot &saved : savedSlots)
-      if (const auto &region = entry.slot(saved.slot))
-        pieces.push_back({entry.name, saved.kind, entry.shape, boxOf(program, entry, rank),
-                          memory.floats(*region), localStrides(program, entry)});
-  }
+      if (const auto &region = entry.slot(saved.slot);
+          region && entry.shardingOf(saved.slot).isPrimaryReplica(program.mesh, rank))
+        pieces.push_back({entry.name, saved.kind, entry.shape,
+                          boxOf(program, entry, saved.slot, rank), memory.floats(*region),
+                          localStrides(program, entry, saved.slot)});
   return pieces;
 }
 
@@ -58,14 +57,12 @@ Status loadCheckpoint(const Program &program, int64_t rank, const Checkpoint &ch
                       const RankMemory &memory) {
   std::vector<float> packed;
   for (const StateEntry &entry : program.state) {
-    const Box box = boxOf(program, entry, rank);
-    if (box.empty())
-      continue;
-    const std::vector<int64_t> strides = localStrides(program, entry);
     for (const SavedSlot &saved : savedSlots) {
       const auto &region = entry.slot(saved.slot);
-      if (!region)
+      const Box box = boxOf(program, entry, saved.slot, rank);
+      if (!region || box.empty())
         continue;
+      const std::vector<int64_t> strides = localStrides(program, entry, saved.slot);
       float *target = memory.floats(*region);
       if (strides == rowMajorStrides(box.extent)) {
         CLEAVE_RT_RETURN_IF_ERROR(

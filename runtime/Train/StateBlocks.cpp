@@ -5,23 +5,23 @@
 
 namespace cleave::rt {
 
-Box boxOf(const Program &program, const StateEntry &entry, int64_t rank) {
+Box boxOf(const Program &program, const StateEntry &entry, Slot slot, int64_t rank) {
   Box box;
-  for (const Range &range : entry.sharding.block(program.mesh, entry.shape, rank)) {
+  for (const Range &range : entry.shardingOf(slot).block(program.mesh, entry.shape, rank)) {
     box.offset.push_back(range.begin);
     box.extent.push_back(range.size());
   }
   return box;
 }
 
-std::vector<int64_t> localStrides(const Program &program, const StateEntry &entry) {
-  return rowMajorStrides(entry.sharding.localShape(program.mesh, entry.shape));
+std::vector<int64_t> localStrides(const Program &program, const StateEntry &entry, Slot slot) {
+  return rowMajorStrides(entry.shardingOf(slot).localShape(program.mesh, entry.shape));
 }
 
 std::vector<StateRun> runsOf(const Program &program, const StateEntry &entry, int64_t rank,
                              int64_t longest) {
-  const Box box = boxOf(program, entry, rank);
-  const std::vector<int64_t> strides = localStrides(program, entry);
+  const Box box = boxOf(program, entry, Slot::Value, rank);
+  const std::vector<int64_t> strides = localStrides(program, entry, Slot::Value);
   std::vector<StateRun> runs;
   forEachRun(box, Box::whole(entry.shape), rowMajorStrides(entry.shape), box, strides,
              [&](int64_t global, int64_t local, int64_t count) {

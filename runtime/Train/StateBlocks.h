@@ -19,13 +19,13 @@ struct StateRun {
   int64_t count;
 };
 
-/// The real elements that `rank` holds, in global coordinates.
-Box boxOf(const Program &program, const StateEntry &entry, int64_t rank);
+/// The real elements of a slot that `rank` holds, in global coordinates.
+Box boxOf(const Program &program, const StateEntry &entry, Slot slot, int64_t rank);
 
-/// Row-major strides of the rank's padded block.
-std::vector<int64_t> localStrides(const Program &program, const StateEntry &entry);
+/// Row-major strides of the rank's padded block of a slot.
+std::vector<int64_t> localStrides(const Program &program, const StateEntry &entry, Slot slot);
 
-/// Runs of the box in ascending order, cut to at most `longest` elements.
+/// Runs of the value's box in ascending order, cut to at most `longest` elements.
 std::vector<StateRun> runsOf(const Program &program, const StateEntry &entry, int64_t rank,
                              int64_t longest);
 

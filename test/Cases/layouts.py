@@ -1,5 +1,6 @@
 """Cases A01, A06, A12, D01, D05 and D09: the same numbers under every layout."""
 import array
+import json
 import math
 import os
 
@@ -121,6 +122,55 @@ class Layouts(harness.Case):
             for name in norms:
                 # An average over the ranks would be far off.
                 self.assertGreater(max(map(abs, want[name][1])), 1e-4)
+
+    def test_zero_in_uneven_shares(self):
+        """Three ranks share the state of tensors whose sizes 3 does not divide."""
+        model = harness.config("t0-vocab251")
+        values = harness.recipe(global_batch=6)
+        data = golden("t0-vocab251", "tokens.bin")
+        alone, _ = self.train(self.compiled(model, 1, None, values), data, 5)
+        for pins, ranks in (("zero=1", 3), ("zero=2", 3), ("zero=3", 3), ("dp=3,tp=2,zero=3", 6)):
+            with self.subTest(pins=pins):
+                cut, _ = self.train(self.compiled(model, ranks, pins, values), data, 5)
+                self.assertSteps(cut, alone, 1e-5, 1e-5)
+
+    def test_zero_holds_less(self):
+        """State of one of four ranks in bytes a parameter: 16, 10, 7 and 4."""
+        held = []
+        for zero in (0, 1, 2, 3):
+            done = harness.run(self.compile_command(harness.config(), 4, f"dp=4,zero={zero}")
+                               + ["--emit=image"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            image = json.loads(done.stdout)
+            held.append(sum(entry[slot][2] for entry in image["state"]
+                            for slot in ("value", "gradient", "moment1", "moment2")))
+        # Padding of segments aside; all sizes of t0 are multiples of 4.
+        self.assertEqual([16 * n / held[0] for n in held], [16, 10, 7, 4])
+
+    def test_recompute_holds_less_and_changes_little(self):
+        """Between forward and backward only what layers are given is kept."""
+        arenas = []
+        for pins in ("recompute=none", "recompute=full"):
+            done = harness.run(self.compile_command(harness.config(), 1, pins) + ["--emit=image"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            arenas.append(next(s["bytes"] for s in json.loads(done.stdout)["segments"]
+                               if s["name"] == "arena"))
+        self.assertLess(arenas[1], 0.6 * arenas[0])
+        self.assertSteps(self.first_steps("1:recompute=full", steps=5),
+                         self.first_steps("1", steps=5), 1e-6, 1e-6)
+
+    def test_zero_saves_and_goes_on_under_any_stage(self):
+        """Moments in shares are saved in global coordinates: another stage goes on from them."""
+        folder, log = self.fresh("checkpoint"), self.path("log.jsonl")
+        flags = ["--checkpoint", folder, "--resume"]
+        for steps, layout in ((2, "2:dp=2,zero=1"), (4, "4:dp=4,zero=3"),
+                              (6, "4:dp=2,tp=2,zero=2")):
+            rows = self.golden_run("t0", steps, *flags, layout=layout, log=log,
+                                   recipe_values=harness.recipe(learning_rate={
+                                       "schedule": "constant", "peak": 1e-3, "warmup": 0}))
+        want = self.golden_run("t0", 6, recipe_values=harness.recipe(learning_rate={
+            "schedule": "constant", "peak": 1e-3, "warmup": 0}))
+        self.assertSteps(rows, want, 1e-5, 1e-5)
 
 
 if __name__ == "__main__":

@@ -40,8 +40,8 @@ class Refusals(harness.Case):
             ("micro_batch=0", "plan.bad_pin"), ("pp=2", "plan.unsupported_pin", "pp=1"),
             ("vp=2", "plan.unsupported_pin"), ("cp=2", "plan.unsupported_pin"),
             ("ep=2", "plan.unsupported_pin"), ("etp=2", "plan.unsupported_pin"),
-            ("zero=3", "plan.unsupported_pin"), ("schedule=gpipe", "plan.unsupported_pin"),
-            ("recompute=full", "plan.unsupported_pin"))
+            ("zero=4", "plan.bad_pin", "zero=4"), ("schedule=gpipe", "plan.unsupported_pin"),
+            ("recompute=some", "plan.bad_pin", "recompute=some"))
         self.check_pins(("tp=5", "plan.heads_indivisible"), ranks=5)
         self.check_pins(("tp=16", "plan.heads_indivisible"), ranks=16)
 

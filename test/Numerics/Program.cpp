@@ -49,6 +49,8 @@ public:
     request.pins.microBatch = kBatch / layout.dp / layout.microBatches;
     request.pins.sequence = layout.sequence;
     request.pins.vocabulary = layout.vocabulary;
+    request.pins.zero = layout.zero;
+    request.pins.recompute = layout.recompute;
     auto plan = need(planPhase(*module, request));
     addChunk(solutionOf(*plan));
     need(withDiagnostics(context,
@@ -75,6 +77,11 @@ public:
     for (auto p : module->getOps<nn::ParameterOp>())
       for (int64_t i = 0; i < p.getCount(); ++i)
         result.gradients[p.getTensorName(i)] = joined(p, p.getTensorName(i), "gradient");
+    auto scalar = [](double x) { return HostTensor({}, x); };
+    result.norm = call("update", {scalar(1e-2), scalar(0.1), scalar(0.05)})[1][0].data[0];
+    for (auto p : module->getOps<nn::ParameterOp>())
+      for (int64_t i = 0; i < p.getCount(); ++i)
+        result.values[p.getTensorName(i)] = joined(p, p.getTensorName(i), "value");
     return std::move(result);
   }
 
@@ -109,6 +116,9 @@ private:
         need(weights.readFloats(*it->second, 0, values));
         std::copy(values.begin(), values.end(), whole.data.begin());
         state.set(name, "value", cut(whole, shardingOf(p, "value")));
+        HostTensor zeros(whole.shape, 0.0);
+        for (StringRef moment : {"moment1", "moment2"})
+          state.set(name, moment, cut(zeros, shardingOf(p, moment)));
       }
   }
 
@@ -164,16 +174,22 @@ private:
     return out;
   }
 
-  void call(StringRef entry, ArrayRef<HostTensor> arguments) {
+  std::vector<RankTensors> call(StringRef entry, ArrayRef<HostTensor> arguments) {
+    std::vector<RankTensors> results;
     auto function = module->lookupSymbol<func::FuncOp>(entry);
     std::vector<RankTensors> blocks;
     for (auto [i, whole] : llvm::enumerate(arguments))
       blocks.push_back(
           cut(whole, function.getArgAttrOfType<dist::ShardingAttr>(i, "dist.sharding")));
     need(withDiagnostics(context, [&]() -> LogicalResult {
-      return cleave::interpret(cast<FunctionOpInterface>(function.getOperation()), blocks, state,
-                               options);
+      auto run = cleave::interpret(cast<FunctionOpInterface>(function.getOperation()), blocks, state,
+                                   options);
+      if (failed(run))
+        return failure();
+      results = std::move(*run);
+      return success();
     }));
+    return results;
   }
 
   std::string model;

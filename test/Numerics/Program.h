@@ -22,6 +22,9 @@ struct Layout {
   int64_t microBatches = 1;
   /// Pieces that classifier and loss run in.
   int64_t batchPieces = 1, sequencePieces = 1;
+  /// Stage of ZeRO.
+  int64_t zero = 0;
+  bool recompute = false;
   /// Only the first `raggedLength` targets of a sequence count.
   bool ragged = false;
 };
@@ -34,6 +37,9 @@ inline int64_t raggedLength(int64_t n) { return n % 4 * 9; }
 struct StepResult {
   double loss = 0;
   std::map<std::string, HostTensor> gradients;
+  /// After the update.
+  double norm = 0;
+  std::map<std::string, HostTensor> values;
   /// Logits [batch, sequence, vocab] of the first micro-batch (one rank only).
   HostTensor logits;
 };

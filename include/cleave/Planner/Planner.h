@@ -22,6 +22,11 @@ namespace cleave {
 /// What `--pin` may fix; absent: the planner chooses.
 struct Pins {
   std::optional<int64_t> dp, tp, microBatch;
+  /// Stage of ZeRO: 1 cuts the optimizer's state over the data axis, 2 gradients
+  /// too, 3 weights too.
+  std::optional<int64_t> zero;
+  /// Compute the forward of every layer again in its backward.
+  bool recompute = false;
   /// Cut the sequence over the tensor axis between the blocks (`sp`), and the
   /// vocabulary of embedding and loss (`vocab`).
   std::optional<bool> sequence, vocabulary;

@@ -172,7 +172,7 @@ void Placement::reuse(const InPlace &p, int64_t at) {
 }
 
 exec::Address Placement::slotOf(StateOpInterface state) const {
-  exec::Address slot = layout.slot(state.getStateSymbol(), memoryOf(state.getStateSlot()));
+  exec::Address slot = layout.slot(state.getStateSymbol(), state.getStateSlot());
   auto repeat = state->getParentOfType<RepeatOpInterface>();
   if (repeat && repeat.isReversed()) {
     slot.offset += (repeat.getIterations() - 1) * slot.step;

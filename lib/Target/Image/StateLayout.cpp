@@ -57,35 +57,58 @@ void StateLayout::addExchange(ModuleOp module) {
 }
 
 void StateLayout::addParameters(ModuleOp module) {
-  static constexpr const char *kinds[] = {"value", "gradient", "moment1", "moment2"};
   auto program = cast<exec::ProgramOp>(builder.getInsertionBlock()->getParentOp());
   SmallVector<SegmentWriter> segments;
   for (const char *name : {"weights", "gradients", "moment1", "moment2"})
     segments.push_back(SegmentWriter(program, name));
+  std::optional<SegmentWriter> reduced;
   for (auto p : module.getOps<nn::ParameterOp>()) {
     auto type = p.getTensorType();
-    auto sharding = p->getAttrOfType<dist::ShardingAttr>("dist.value");
-    int64_t bytes = dist::localType(type, sharding, mesh).getNumElements() * 4;
-    exec::Address first[4];
-    // Layer behind layer, so all have the distance of the first two.
-    for (int64_t i = 0; i < p.getCount(); ++i)
-      for (auto [at, writer] : llvm::zip(first, segments)) {
-        exec::Address address = writer.add(bytes);
-        if (i == 0)
-          at = address;
-        else if (i == 1)
-          at.step = address.offset - at.offset;
-      }
-    for (auto [kind, at] : llvm::zip(kinds, first))
-      slots[(p.getSymName() + "/" + kind).str()] = at;
+    auto place = [&](StringRef slot) {
+      return p->getAttrOfType<dist::ShardingAttr>(("dist." + slot).str());
+    };
+    // A gradient is kept complete but for what the ranks have not added up yet.
+    auto value = place("value"), moments = place("moment1");
+    auto gradient = dist::ShardingAttr::get(builder.getContext(), place("gradient").getDims(),
+                                            ArrayRef<StringAttr>());
+    const std::pair<const char *, dist::ShardingAttr> kinds[] = {
+        {"value", value}, {"gradient", gradient}, {"moment1", moments}, {"moment2", moments}};
+    exec::AtAttr first[4];
+    for (auto [at, writer, kind] : llvm::zip(first, segments, kinds)) {
+      exec::Address address = addLayers(writer, p, kind.second);
+      slots[(p.getSymName() + "/" + kind.first).str()] = address;
+      at = exec::AtAttr::get(address);
+    }
+    std::string own = (p.getSymName() + "/reduced").str();
+    if (gradient == place("reduced")) {
+      slots[own] = slots.lookup((p.getSymName() + "/gradient").str());
+    } else {
+      if (!reduced)
+        reduced = SegmentWriter(program, "reduced");
+      slots[own] = addLayers(*reduced, p, place("reduced"));
+    }
+    auto other = [&](dist::ShardingAttr cut) { return cut == value ? dist::ShardingAttr() : cut; };
     exec::StateOp::create(builder, loc, p.getSymNameAttr(), p.getLayersAttr(),
                           builder.getDenseI64ArrayAttr(type.getShape()), p.getFileShapeAttr(),
-                          sharding, p.getDecayAttr(), p.getInitMeanAttr(), p.getInitStdAttr(),
-                          exec::AtAttr::get(first[0]), exec::AtAttr::get(first[1]),
-                          exec::AtAttr::get(first[2]), exec::AtAttr::get(first[3]),
+                          value, p.getDecayAttr(), p.getInitMeanAttr(), p.getInitStdAttr(),
+                          first[0], first[1], other(gradient), first[2], first[3], other(moments),
                           p.getAliasesAttr());
   }
   zeroed.push_back({segments[1].name(), 0, segments[1].bytes()});
+}
+
+/// Room for a tensor of each layer: the first one's, with the step to the next.
+exec::Address StateLayout::addLayers(SegmentWriter &writer, nn::ParameterOp parameter,
+                                     dist::ShardingAttr sharding) {
+  int64_t bytes =
+      dist::localType(parameter.getTensorType(), sharding, mesh).getNumElements() * 4;
+  exec::Address first = writer.add(bytes);
+  for (int64_t i = 1; i < parameter.getCount(); ++i) {
+    exec::Address next = writer.add(bytes);
+    if (i == 1)
+      first.step = next.offset - first.offset;
+  }
+  return first;
 }
 
 exec::Address StateLayout::slot(StringRef symbol, StringRef slot) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dialects/Exec/Exec.h"
+#include "dialects/NN/NN.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -44,6 +45,8 @@ public:
   llvm::ArrayRef<exec::Address> accumulators() const { return zeroed; }
 
 private:
+  exec::Address addLayers(SegmentWriter &writer, nn::ParameterOp parameter,
+                          dist::ShardingAttr sharding);
   void addParameters(mlir::ModuleOp module);
   void addExchange(mlir::ModuleOp module);
 

@@ -42,8 +42,8 @@ struct Unit {
   std::vector<Unit> body;
 };
 
-/// The slot whose memory `slot` lies in: a reduced gradient takes the place of the
-/// gradient, which nobody reads afterwards.
+/// The slot whose memory `slot` may lie in: a reduced gradient takes the place of the
+/// gradient where it is cut alike, which nobody reads afterwards.
 llvm::StringRef memoryOf(llvm::StringRef slot);
 
 /// Cuts `block`, whose fusion is decided, into units in an order in which they can

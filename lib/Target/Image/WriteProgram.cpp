@@ -73,6 +73,13 @@ private:
     return list;
   }
 
+  rt::Sharding sharding(dist::ShardingAttr attr) const {
+    rt::Sharding cut;
+    for (size_t d = 0; d < attr.getDims().size(); ++d)
+      cut.axes.push_back(axisList(attr.axes(d)));
+    return cut;
+  }
+
   void addState(exec::StateOp state) {
     rt::StateEntry entry;
     if (auto aliases = state.getAliases())
@@ -80,8 +87,10 @@ private:
         entry.aliases.push_back(alias.str());
     entry.fileShape = toVector(state.getFileShape());
     entry.shape = toVector(state.getShape());
-    for (size_t d = 0; d < entry.shape.size(); ++d)
-      entry.sharding.axes.push_back(axisList(state.getSharding().axes(d)));
+    entry.sharding = sharding(state.getSharding());
+    for (auto [own, cut] : llvm::zip(entry.ownShardings, state.getSlotShardings()))
+      if (cut != state.getSharding())
+        own = sharding(cut);
     entry.decay = state.getDecay();
     entry.initial = {state.getMean().convertToDouble(), state.getStd().convertToDouble()};
     for (int64_t i = 0; i < state.getCount(); ++i) {

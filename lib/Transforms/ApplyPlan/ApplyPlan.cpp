@@ -23,17 +23,15 @@ public:
     dist::MeshOp::create(b, solution.getLoc(), "mesh", b.getArrayAttr(names), axes.sizes);
   }
 
-  /// Where each parameter's tensors lie: one placement for all of its slots.
+  /// Where each parameter's tensors lie.
   void placeParameters() {
-    llvm::StringMap<DictionaryAttr> byName;
-    for (auto p : solution.getOps<plan::ParameterOp>())
-      byName[p.getName()] = p.getStored();
     llvm::StringMap<StringRef> nameOf = layerNames();
     for (auto p : module.getOps<nn::ParameterOp>()) {
-      DictionaryAttr stored = byName.lookup(nameOf.lookup(p.getSymName()));
-      auto sharding = sharded(p.getTensorType(), stored);
-      for (StringRef slot : {"value", "gradient", "moment1", "moment2", "reduced"})
-        p->setAttr(("dist." + slot).str(), sharding);
+      auto places = placesOf(nameOf.lookup(p.getSymName()));
+      for (auto [slot, place] : {std::pair("value", places[0]), std::pair("gradient", places[1]),
+                                 std::pair("moment1", places[2]), std::pair("moment2", places[2]),
+                                 std::pair("reduced", places[2])})
+        p->setAttr((Twine("dist.") + slot).str(), sharded(p.getTensorType(), place));
     }
   }
 
@@ -52,11 +50,15 @@ public:
   /// Places what passes between layers, in and out of a kind's two halves.
   void placeBoundary(SplitKind &kind, func::FuncOp original) {
     for (unsigned i = 0; i < kind.forward.getNumArguments(); ++i)
-      if (!original.getArgAttr(i, "nn.parameter"))
-        kind.forward.setArgAttr(i, "dist.sharding", layout(kind.forward.getArgumentTypes()[i]));
+      kind.forward.setArgAttr(i, "dist.sharding", placeOfArgument(original, i, kind.forward, i));
     for (unsigned i = 0; i < kind.results; ++i)
       if (cast<RankedTensorType>(kind.forward.getResultTypes()[i]).getRank() > 0)
         kind.forward.setResultAttr(i, "dist.sharding", layout(kind.forward.getResultTypes()[i]));
+    for (auto [i, input] : llvm::enumerate(kind.inputs))
+      if (input.source == BackwardInput::Argument &&
+          original.getArgAttr(input.index, "nn.parameter"))
+        kind.backward.setArgAttr(i, "dist.sharding",
+                                 placeOfArgument(original, input.index, kind.backward, i));
     unsigned first = kind.inputs.size();
     for (auto [i, r] : llvm::enumerate(kind.activeResults))
       kind.backward.setArgAttr(first + i, "dist.sharding",
@@ -85,6 +87,18 @@ public:
     return list ? axes.size(axes.expand(list)) : 1;
   }
 
+  /// The paths whose results `kind` keeps for its backward, if not all.
+  std::optional<llvm::StringSet<>> savedOf(StringRef kind) {
+    for (auto recompute : solution.getOps<plan::RecomputeOp>())
+      if (recompute.getKind() == kind) {
+        llvm::StringSet<> paths;
+        for (StringRef path : recompute.getSaved().getAsValueRange<StringAttr>())
+          paths.insert(path);
+        return paths;
+      }
+    return std::nullopt;
+  }
+
   /// The pieces of `kind`, if the plan runs it in pieces.
   std::optional<Chunks> chunksOf(StringRef kind) {
     for (auto chunk : solution.getOps<plan::ChunkOp>())
@@ -98,6 +112,33 @@ public:
   }
 
 private:
+  /// Stored, gradient and optimizer places of the parameter called `name` in a layer.
+  SmallVector<DictionaryAttr> placesOf(StringRef name) {
+    for (auto p : solution.getOps<plan::ParameterOp>())
+      if (p.getName() == name)
+        return p.getPlaces();
+    return {{}, {}, {}};
+  }
+
+  /// Where argument `i` of `half` lies, which is argument `index` of `original`: a
+  /// parameter as it is stored, but whole along the axes that cut the batch.
+  dist::ShardingAttr placeOfArgument(func::FuncOp original, unsigned index, func::FuncOp half,
+                                     unsigned i) {
+    Type type = half.getArgumentTypes()[i];
+    auto name = original.getArgAttrOfType<StringAttr>(index, "nn.parameter");
+    if (!name)
+      return layout(type);
+    auto stored = sharded(type, placesOf(name.getValue())[0]);
+    auto list = plan::entry<plan::LayoutOp>(solution).getDims().getAs<ArrayAttr>("batch");
+    auto data = list ? axes.expand(list) : SmallVector<StringAttr>();
+    SmallVector<SmallVector<StringAttr>> dims;
+    for (unsigned d = 0; d < stored.getDims().size(); ++d) {
+      dims.push_back(stored.axes(d));
+      llvm::erase_if(dims.back(), [&](StringAttr a) { return llvm::is_contained(data, a); });
+    }
+    return dist::ShardingAttr::get(context, dims, ArrayRef<StringAttr>());
+  }
+
   /// Symbol of a parameter → its name in its layer, from the calls.
   llvm::StringMap<StringRef> layerNames() {
     llvm::StringMap<StringRef> names;
@@ -187,7 +228,7 @@ LogicalResult applyPlan(ModuleOp module, plan::SolutionOp solution,
     if (!of)
       continue;
     auto original = module.lookupSymbol<func::FuncOp>(of.getValue());
-    SplitKind &kind = kinds[of.getValue()] = splitJoint(joint);
+    SplitKind &kind = kinds[of.getValue()] = splitJoint(joint, annotator.savedOf(of.getValue()));
     kind.chunks = annotator.chunksOf(of.getValue());
     annotator.placeBoundary(kind, original);
     annotator.assign(kind.forward, of.getValue());

@@ -1,6 +1,7 @@
 //===- Entries.cpp - The functions that a step runs ------------------------===//
 
 #include "lib/Transforms/ApplyPlan/Entries.h"
+#include "dialects/Dist/Dist.h"
 #include "lib/Transforms/ApplyPlan/Passage.h"
 #include "mlir/IR/Builders.h"
 
@@ -119,9 +120,11 @@ private:
                         {scalar, scalar});
     // Here the ranks add up their gradients, once: both passes read the sums.
     forParameters([&](nn::ParameterOp p) {
-      Value gradient = load(p.getSymName(), nn::Slot::Gradient, p.getTensorType());
+      Type type = p.getTensorType();
+      nn::StoreOp::create(b, loc, load(p.getSymName(), nn::Slot::Gradient, type), p.getSymName(),
+                          nn::Slot::Reduced);
+      Value gradient = load(p.getSymName(), nn::Slot::Reduced, type);
       accumulate(nn::SumSquaresOp::create(b, loc, scalar, gradient), "step.squares");
-      nn::StoreOp::create(b, loc, gradient, p.getSymName(), nn::Slot::Reduced);
     });
     auto clip = optimizer.clipNorm ? b.getF64FloatAttr(*optimizer.clipNorm) : FloatAttr();
     auto norm = nn::ClipScaleOp::create(b, loc, scalar, scalar, loadScalar("step.squares"), clip);
@@ -141,8 +144,21 @@ private:
         nn::AdamWOp::create(b, loc, type, type, type, old[0], gradient, old[1], old[2], scale,
                             rates[0], rates[1], rates[2], f(optimizer.beta1), f(optimizer.beta2),
                             f(optimizer.eps), f(p.getDecay() ? optimizer.weightDecay : 0.0));
+    made->setAttr("dist.factors", factorsOf(p));
     for (auto [slot, value] : llvm::zip(slots, made.getResults()))
       nn::StoreOp::create(b, loc, value, p.getSymName(), slot);
+  }
+
+  /// The update of a parameter is cut as its moments are.
+  DictionaryAttr factorsOf(nn::ParameterOp p) {
+    NamedAttrList factors;
+    if (auto sharding = p->getAttrOfType<dist::ShardingAttr>("dist.moment1"))
+      for (auto [d, name] : llvm::enumerate(nn::dimNames(p.getTensorType()))) {
+        SmallVector<Attribute> axes;
+        llvm::append_range(axes, sharding.axes(d));
+        factors.set(name, b.getArrayAttr(axes));
+      }
+    return factors.getDictionary(b.getContext());
   }
 
   ModuleOp module;

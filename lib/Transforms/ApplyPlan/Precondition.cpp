@@ -25,15 +25,16 @@ static LogicalResult checkLists(Operation *op, DictionaryAttr places, const plan
 static LogicalResult checkSolution(plan::SolutionOp solution) {
   plan::AxisTable axes(solution);
   for (Operation &op : solution.getBody().front()) {
-    DictionaryAttr places;
+    SmallVector<DictionaryAttr> places;
     if (auto layout = dyn_cast<plan::LayoutOp>(op))
-      places = layout.getDims();
+      places.push_back(layout.getDims());
     else if (auto parameter = dyn_cast<plan::ParameterOp>(op))
-      places = parameter.getStored();
+      places = parameter.getPlaces();
     else if (auto assign = dyn_cast<plan::AssignOp>(op))
-      places = assign.getFactors();
-    if (places && failed(checkLists(&op, places, axes)))
-      return failure();
+      places.push_back(assign.getFactors());
+    for (DictionaryAttr place : places)
+      if (failed(checkLists(&op, place, axes)))
+        return failure();
   }
   return success();
 }

@@ -38,7 +38,7 @@ static void fill(func::FuncOp function, Block &from, const llvm::DenseSet<Operat
   func::ReturnOp::create(b, function.getLoc(), returned);
 }
 
-SplitKind splitJoint(func::FuncOp joint) {
+SplitKind splitJoint(func::FuncOp joint, const std::optional<llvm::StringSet<>> &saved) {
   SplitKind split;
   auto list = [&](StringRef name) {
     return SmallVector<int64_t>(joint->getAttrOfType<DenseI64ArrayAttr>(name).asArrayRef());
@@ -57,17 +57,32 @@ SplitKind splitJoint(func::FuncOp joint) {
   for (Operation *op : forward)
     backward.erase(op);
 
-  // What the backward reads: arguments, results, and other forward values.
+  // What the backward reads: arguments, results, and other forward values. What is
+  // not saved becomes part of the backward, which then reads its operands.
+  auto isSaved = [&](Operation *op) {
+    auto path = op->getAttrOfType<StringAttr>("nn.path");
+    return !saved || (path && saved->contains(path.getValue()));
+  };
   llvm::SmallSetVector<Value, 16> reads;
+  llvm::DenseSet<Operation *> again;
+  SmallVector<Value> work(wanted.rbegin(), wanted.rend());
   auto read = [&](Value v) {
-    auto argument = dyn_cast<BlockArgument>(v);
-    if (argument ? argument.getArgNumber() < arguments : forward.contains(v.getDefiningOp()))
+    Operation *op = v.getDefiningOp();
+    if (!op) {
+      if (cast<BlockArgument>(v).getArgNumber() < arguments)
+        reads.insert(v);
+    } else if (forward.contains(op) && isSaved(op)) {
       reads.insert(v);
+    } else if (forward.contains(op) && again.insert(op).second) {
+      work.append(op->operand_begin(), op->operand_end());
+    }
   };
   for (Operation &op : body.without_terminator())
     if (backward.contains(&op))
       llvm::for_each(op.getOperands(), read);
-  llvm::for_each(wanted, read);
+  while (!work.empty())
+    read(work.pop_back_val());
+  backward.insert(again.begin(), again.end());
 
   SmallVector<Value> forwardResults(results);
   for (Value v : reads) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSet.h"
 #include <optional>
 
 namespace cleave {
@@ -32,7 +33,10 @@ struct SplitKind {
 
 /// Splits `@k.joint` into `@k.forward(args) -> (results, saved…)` and
 /// `@k.backward(inputs…, gradients of active results…) -> gradients of active
-/// arguments`. Everything of the forward that the backward reads is saved.
-SplitKind splitJoint(mlir::func::FuncOp joint);
+/// arguments`. Everything of the forward that the backward reads is saved; with
+/// `saved`, only results of operators at those paths are, and the backward computes
+/// again what else it needs, from them and from the arguments.
+SplitKind splitJoint(mlir::func::FuncOp joint,
+                     const std::optional<llvm::StringSet<>> &saved = std::nullopt);
 
 } // namespace cleave

@@ -176,6 +176,19 @@ exec.program on @mesh {
   exec.exchange tokens <memory + 0, 4>
   exec.exchange targets <memory + 0, 4>
   exec.exchange loss <memory + 0, 4>
+  // expected-error@+1 {{has a slot of 16 bytes; the block of a rank has 8}}
+  exec.state "w" shape [8] file [8] sharding <[[]]> mean 0.0 std 0.02 value <memory + 0, 32> moment1 <memory + 32, 16> moments_as <[[data, tensor]]>
+}
+
+// -----
+
+dist.mesh @mesh ["data", "tensor"] = [2, 3]
+exec.program on @mesh {
+  exec.segment "memory" 1024
+  exec.group "tensor" ["tensor"]
+  exec.exchange tokens <memory + 0, 4>
+  exec.exchange targets <memory + 0, 4>
+  exec.exchange loss <memory + 0, 4>
   // expected-error@+1 {{takes 32 bytes at 1216 of the segment "memory", which has 1024, in iteration 19}}
   exec.state "w{0..19}" layers [0, 20, 1] shape [8] file [8] sharding <[[]]> mean 0.0 std 0.02 value <memory + 0, 32 step 64>
 }

@@ -32,6 +32,11 @@ exec.program on @mesh {
   exec.state "layers.{1..5}.up" layers [1, 3, 2] shape [4] file [4] sharding <[[]]>
     mean 1.0 std 0.0 value <weights + 64, 16 step 64> gradient <weights + 320, 16 step -64>
     moment1 <weights + 80, 16 step 64> moment2 <weights + 96, 16 step 64>
+  // Six ranks share what is kept for the update.
+  // CHECK-NEXT: exec.state "out" shape [12] file [12] sharding <{{\[}}[tensor]]> mean 0.000000e+00 std 2.000000e-02 value <weights + 400, 16> gradient <weights + 416, 16> as <{{\[}}[tensor]]> moment1 <weights + 432, 8> moment2 <weights + 440, 8> moments_as <{{\[}}[tensor, data]]>
+  exec.state "out" shape [12] file [12] sharding <[[tensor]]> mean 0.0 std 0.02
+    value <weights + 400, 16> gradient <weights + 416, 16> as <[[tensor]]>
+    moment1 <weights + 432, 8> moment2 <weights + 440, 8> moments_as <[[tensor, data]]>
 
   // CHECK-NEXT: exec.entry begin {
   // CHECK-NEXT: }

@@ -41,6 +41,9 @@ Program everything() {
   w.initial = {0.5, 0.02};
   w.slot(Slot::Value) = Region{0, 0, 96};
   w.slot(Slot::Gradient) = Region{0, 128, 96};
+  // Cut over all four ranks: blocks of 2 rows.
+  w.slot(Slot::Moment1) = Region{0, 256, 48};
+  w.ownShardings[static_cast<size_t>(Slot::Moment1)] = Sharding{{{1, 0}, {}, {}}};
   p.state = {w};
   p.exchange.tokens = {1, 0, 40};
   p.exchange.targets = {1, 64, 40};
@@ -124,6 +127,9 @@ TEST(Program, RefusesBrokenStructures) {
   expectRefused("image.state", [](Program &p) { p.state[0].slots[0]->bytes = 92; });
   expectRefused("image.state", [](Program &p) { p.state[0].fileShape = {7, 7}; });
   expectRefused("image.state", [](Program &p) { p.state[0].sharding.axes[1] = {1}; });
+  expectRefused("image.state", [](Program &p) { p.state[0].slots[2]->bytes = 96; }, "moment1");
+  expectRefused("image.state", [](Program &p) { p.state[0].ownShardings[2]->axes = {{1}}; });
+  expectRefused("image.state", [](Program &p) { p.state[0].ownShardings[2]->axes[0] = {1, 1}; });
   expectRefused("image.state", [](Program &p) { p.state.push_back(p.state[0]); }, "twice");
   expectRefused("image.state", [](Program &p) { p.state[0].slots[0].reset(); });
   expectRefused("image.exchange", [](Program &p) { p.exchange.targets.bytes = 36; });
