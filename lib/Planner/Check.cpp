@@ -215,8 +215,8 @@ private:
     for (StringRef path : recompute.getSaved().getAsValueRange<StringAttr>())
       if (!llvm::is_contained(known, path))
         return refuseName(recompute,
-                          "plan.unknown_path: '" + recompute.getKind() +
-                              "' has no operator at '" + path + "'",
+                          "plan.unknown_path: '" + recompute.getKind() + "' has no operator at '" +
+                              path + "'",
                           path, known);
     return success();
   }

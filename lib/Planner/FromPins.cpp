@@ -139,8 +139,9 @@ static void writeKinds(OpBuilder &b, Location loc, ModuleOp model, const Policy 
         if (auto argument = dyn_cast<BlockArgument>(operand))
           if (auto name =
                   kind.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "nn.parameter"))
-            parameters.insert({name, {ofOperand(assignment, operand.getType()),
-                                      cast<RankedTensorType>(operand.getType())}});
+            parameters.insert({name,
+                               {ofOperand(assignment, operand.getType()),
+                                cast<RankedTensorType>(operand.getType())}});
       if (seen.insert(path))
         assigns.push_back({kind.getName(), path, assignment});
     }

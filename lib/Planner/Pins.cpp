@@ -12,8 +12,7 @@ static const char *const kPins[] = {"dp", "tp", "sp", "vocab", "micro_batch", "z
 /// Axes and choices of formats.md that this version cannot carry out; a pin to
 /// the neutral value is a no-op.
 static const std::pair<const char *, const char *> kLater[] = {
-    {"pp", "1"},  {"vp", "1"}, {"cp", "1"}, {"ep", "1"},
-    {"etp", "1"}, {"schedule", "1f1b"}};
+    {"pp", "1"}, {"vp", "1"}, {"cp", "1"}, {"ep", "1"}, {"etp", "1"}, {"schedule", "1f1b"}};
 
 static rt::StatusOr<int64_t> number(StringRef key, StringRef value, int64_t least) {
   int64_t n;
@@ -31,8 +30,9 @@ static rt::Status later(StringRef key, StringRef value, StringRef neutral) {
   return rt::userError("plan.unsupported_pin",
                        "this version of Cleave cannot run " + key.str() + "=" + value.str())
       .withGiven(key.str() + "=" + value.str())
-      .withRule("data and tensor parallelism, with sequence and vocabulary sharding, and ZeRO can be "
-                "pinned")
+      .withRule(
+          "data and tensor parallelism, with sequence and vocabulary sharding, and ZeRO can be "
+          "pinned")
       .suggest(key.str() + "=" + neutral.str());
 }
 

@@ -182,8 +182,8 @@ private:
       blocks.push_back(
           cut(whole, function.getArgAttrOfType<dist::ShardingAttr>(i, "dist.sharding")));
     need(withDiagnostics(context, [&]() -> LogicalResult {
-      auto run = cleave::interpret(cast<FunctionOpInterface>(function.getOperation()), blocks, state,
-                                   options);
+      auto run = cleave::interpret(cast<FunctionOpInterface>(function.getOperation()), blocks,
+                                   state, options);
       if (failed(run))
         return failure();
       results = std::move(*run);

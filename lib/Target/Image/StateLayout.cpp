@@ -100,8 +100,7 @@ void StateLayout::addParameters(ModuleOp module) {
 /// Room for a tensor of each layer: the first one's, with the step to the next.
 exec::Address StateLayout::addLayers(SegmentWriter &writer, nn::ParameterOp parameter,
                                      dist::ShardingAttr sharding) {
-  int64_t bytes =
-      dist::localType(parameter.getTensorType(), sharding, mesh).getNumElements() * 4;
+  int64_t bytes = dist::localType(parameter.getTensorType(), sharding, mesh).getNumElements() * 4;
   exec::Address first = writer.add(bytes);
   for (int64_t i = 1; i < parameter.getCount(); ++i) {
     exec::Address next = writer.add(bytes);

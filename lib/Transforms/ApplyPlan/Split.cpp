@@ -65,7 +65,7 @@ SplitKind splitJoint(func::FuncOp joint, const std::optional<llvm::StringSet<>> 
   };
   llvm::SmallSetVector<Value, 16> reads;
   llvm::DenseSet<Operation *> again;
-  SmallVector<Value> work(wanted.rbegin(), wanted.rend());
+  SmallVector<Value> work(wanted);
   auto read = [&](Value v) {
     Operation *op = v.getDefiningOp();
     if (!op) {

@@ -41,9 +41,11 @@
 // CHECK: call @embed.backward
 // CHECK: nn.accumulate %{{.*}}, @table gradient
 // CHECK: func.func @update
-// CHECK: %[[S:.*]] = nn.sum_squares
+// CHECK: %[[G:.*]] = nn.load @layers.0.up gradient
+// CHECK: nn.store %[[G]], @layers.0.up reduced
+// CHECK: %[[R:.*]] = nn.load @layers.0.up reduced
+// CHECK: %[[S:.*]] = nn.sum_squares %[[R]]
 // CHECK: nn.accumulate %[[S]], @step.squares value
-// CHECK: nn.store %{{.*}}, @layers.0.up reduced
 // CHECK: nn.clip_scale
 // CHECK: nn.adamw
 // CHECK: func.func @evaluate
