@@ -91,6 +91,7 @@ rt::Status Config::readKey(const JsonValue &object, const ConfigKey &key) {
   Entry entry{key.name, JsonValue(), nullptr, key.name};
   for (std::string_view spelling : {key.name, key.aliases[0], key.aliases[1]}) {
     const JsonValue *found = spelling.empty() ? nullptr : object.find(spelling);
+    entry.null |= found && found->isNull();
     if (!found || found->isNull())
       continue;
     if (entry.source && !entry.source->sameValue(*found))
@@ -197,6 +198,11 @@ const JsonValue &Config::value(std::string_view name) const {
 const JsonValue *Config::given(std::string_view name) const {
   const Entry *found = entry(name);
   return found ? found->source : nullptr;
+}
+
+bool Config::isNull(std::string_view name) const {
+  const Entry *found = entry(name);
+  return found && !found->source && found->null;
 }
 
 std::optional<int64_t> Config::givenInteger(std::string_view name) const {

@@ -129,6 +129,8 @@ public:
 
   /// The value in the file, under any spelling; null if absent or null.
   const rt::JsonValue *given(std::string_view name) const;
+  /// Whether the file says null.
+  bool isNull(std::string_view name) const;
   /// The value of a Derived size if it is given.
   std::optional<int64_t> givenInteger(std::string_view name) const;
   /// Records what a Derived key was taken to be, and hands it back.
@@ -160,6 +162,7 @@ private:
     /// Into the file's tree; null where the default holds.
     const rt::JsonValue *source = nullptr;
     std::string_view spelling;
+    bool null = false;
   };
 
   explicit Config(std::string file) : file(std::move(file)) {}

@@ -16,6 +16,8 @@ namespace cleave::frontend {
 struct FamilyModel {
   ModelSizes sizes;
   Architecture architecture;
+  /// How many positions back attention reaches, itself included; absent: to the first.
+  std::optional<int64_t> window = {};
 };
 
 struct Family {

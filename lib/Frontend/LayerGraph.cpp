@@ -68,9 +68,13 @@ Value LayerGraph::linear(StringRef path, Value x, StringRef stem, ArrayRef<Strin
 }
 
 Value LayerGraph::rmsNorm(StringRef path, Value x, StringRef stem, double eps) {
-  Type row = tokenType({}, x.getType());
-  return place(path, nn::RmsNormOp::create(builder, at(path), x.getType(), row, x,
-                                           parameter((stem + ".weight").str()),
+  Value weight = parameter((stem + ".weight").str());
+  // One root of a mean square for each row that the weight spans.
+  auto type = cast<RankedTensorType>(x.getType());
+  unsigned rows = type.getRank() - cast<RankedTensorType>(weight.getType()).getRank();
+  Type row = nn::namedTensor(type.getElementType(), type.getShape().take_front(rows),
+                             nn::dimNames(type).take_front(rows));
+  return place(path, nn::RmsNormOp::create(builder, at(path), type, row, x, weight,
                                            builder.getF64FloatAttr(eps)))
       .getResult();
 }

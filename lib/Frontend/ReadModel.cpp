@@ -139,6 +139,12 @@ rt::StatusOr<ModelDescription> readModelText(const std::string &text, const std:
   model.unusedKeys = std::move(config.unusedKeys);
   model.notes = std::move(config.notes);
   model.dropouts = std::move(config.dropouts);
+  model.window = made.window;
+  if (model.window)
+    model.notes.push_back(
+        fmt::format("attention reaches back {} positions; longer sequences are not "
+                    "trained yet",
+                    *model.window));
   if (const JsonValue *quantized = root.find("quantization_config");
       quantized && !quantized->isNull())
     model.notes.push_back("\"quantization_config\" says how the published weights are stored; "

@@ -59,8 +59,8 @@ TEST_P(Golden, OneRankEqualsTheGoldenStep0) {
   }
 }
 
-static const std::string kModels[] = {"t0", "t0-tied", "t0-vocab251", "t0-llama31-rope",
-                                      "gpt2-mini"};
+static const std::string kModels[] = {"t0",        "t0-tied",    "t0-vocab251", "t0-llama31-rope",
+                                      "gpt2-mini", "qwen2-mini", "qwen3-mini",  "mistral-mini"};
 INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(kModels));
 
 static std::vector<Layout> layouts() {

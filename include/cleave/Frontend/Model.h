@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -124,6 +125,9 @@ struct ModelDescription {
   std::vector<std::string> notes;
   /// For those who train: dropout is refused unless the recipe switches it off.
   std::vector<DropoutKey> dropouts;
+  /// How many positions back attention reaches, itself included; absent: to the
+  /// first. The graph has no window: plans with longer sequences are refused.
+  std::optional<int64_t> window;
   /// What the graph is built from.
   std::shared_ptr<const Architecture> architecture;
 

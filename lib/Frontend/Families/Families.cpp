@@ -9,8 +9,7 @@ namespace cleave::frontend {
 
 std::span<const Family *const> families() {
   static constexpr const Family *all[] = {
-      &gpt2Family,
-      &llamaFamily,
+      &gpt2Family, &llamaFamily, &mistralFamily, &qwen2Family, &qwen3Family,
   };
   return all;
 }

@@ -129,10 +129,12 @@ TEST_P(ConfigFuzz, everyPrefix) {
     expectOutcome(text.substr(0, length));
 }
 
-INSTANTIATE_TEST_SUITE_P(, ConfigFuzz, testing::Values("t0", "t0-llama31-rope", "gpt2-mini"),
+INSTANTIATE_TEST_SUITE_P(, ConfigFuzz,
+                         testing::Values("t0", "t0-llama31-rope", "gpt2-mini", "qwen3-0.6b",
+                                         "mistral-7b-v0.1"),
                          [](const auto &info) {
                            std::string name = info.param;
-                           std::erase(name, '-');
+                           std::erase_if(name, [](unsigned char c) { return !std::isalnum(c); });
                            return name;
                          });
 

@@ -215,10 +215,10 @@ TEST(Config, sizesThatOverflowAreRefused) {
 
 TEST(Config, otherFamiliesAreRefusedByName) {
   for (const char *family :
-       {"bloom",   "dbrx",      "deepseek_v2", "deepseek_v3", "falcon",      "gemma",  "gemma2",
-        "gemma3",  "gemma4",    "gpt_neox",    "gpt_oss",     "kimi_k2",     "llama4", "minimax_m2",
-        "mistral", "mixtral",   "mpt",         "olmo2",       "opt",         "phi",    "phi3",
-        "qwen2",   "qwen2_moe", "qwen3",       "qwen3_moe",   "qwen3_vl_moe"}) {
+       {"bloom",  "dbrx",       "deepseek_v2", "deepseek_v3", "falcon",      "gemma",
+        "gemma2", "gemma3",     "gemma4",      "gpt_neox",    "gpt_oss",     "kimi_k2",
+        "llama4", "minimax_m2", "mixtral",     "mpt",         "olmo2",       "opt",
+        "phi",    "phi3",       "qwen2_moe",   "qwen3_moe",   "qwen3_vl_moe"}) {
     auto result = readEdited("t0", [&](rt::JsonValue &c) { c.set("model_type", family); });
     ASSERT_EQ(kindOf(result), "config.family_unsupported") << family;
     EXPECT_NE(result.error().message.find(family), std::string::npos);
@@ -243,6 +243,25 @@ TEST(Config, filesAndFolders) {
   ASSERT_EQ(kindOf(folder), "file.read_failed");
   EXPECT_NE(folder.error().message.find("config.json"), std::string::npos);
   EXPECT_EQ(kindOf(readModelText("", "x")), "json.empty");
+}
+
+/// The window that `config` leaves, null to take a key away.
+std::optional<int64_t> windowOf(const char *config, const char *key, rt::JsonValue value) {
+  auto model = readEdited(config, [&](rt::JsonValue &c) { c.set(key, std::move(value)); });
+  EXPECT_TRUE(model.ok()) << config;
+  return model.ok() ? model->window : std::nullopt;
+}
+
+TEST(Config, windows) {
+  EXPECT_EQ(windowOf("mistral-7b-v0.1", "sliding_window", 512), 512);
+  EXPECT_EQ(windowOf("mistral-7b-v0.1", "sliding_window", rt::JsonValue()), std::nullopt);
+  auto leftOut =
+      readEdited("mistral-7b-v0.1", [](rt::JsonValue &c) { erase(c, "sliding_window"); });
+  ASSERT_TRUE(leftOut.ok());
+  EXPECT_EQ(leftOut->window, 4096);
+  EXPECT_EQ(windowOf("qwen2.5-7b-instruct", "use_sliding_window", false), std::nullopt);
+  EXPECT_EQ(windowOf("qwen2.5-7b-instruct", "use_sliding_window", true), 131072);
+  EXPECT_EQ(windowOf("llama-3-8b", "vocab_size", 128256), std::nullopt);
 }
 
 } // namespace

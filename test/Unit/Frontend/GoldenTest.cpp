@@ -137,7 +137,7 @@ TEST_P(GoldenTest, stepZeroAgreesWithPyTorch) {
 
 INSTANTIATE_TEST_SUITE_P(, GoldenTest,
                          testing::Values("t0", "t0-tied", "t0-llama31-rope", "t0-vocab251",
-                                         "gpt2-mini"),
+                                         "gpt2-mini", "mistral-mini", "qwen2-mini", "qwen3-mini"),
                          [](const auto &info) {
                            std::string name = info.param;
                            std::erase(name, '-');
