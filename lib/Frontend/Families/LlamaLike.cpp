@@ -11,6 +11,24 @@ using mlir::Value;
 
 namespace cleave::frontend {
 
+std::span<const ConfigKey> llamaLikeKeys() {
+  static constexpr ConfigKey keys[] = {
+      requiredSize("hidden_size", kMaxWidth, "width of the residual stream"),
+      requiredSize("num_hidden_layers", kMaxLayers, "number of layers"),
+      requiredSize("num_attention_heads", kMaxHeads, "number of query heads"),
+      derivedSize("num_key_value_heads", kMaxHeads, "number of key and value heads"),
+      derivedSize("head_dim", kMaxHeads, "width of a head"),
+      requiredSize("intermediate_size", kMaxWidth, "width of the MLP"),
+      requiredSize("vocab_size", kMaxVocabulary, "number of tokens"),
+      text("hidden_act", "silu", "activation of the MLP"),
+      number("rms_norm_eps", 1e-6, 0, 1, "added to the mean square in norms"),
+      number("initializer_range", 0.02, 0, 100, "standard deviation of fresh matrices"),
+      flag("tie_word_embeddings", false, "the output matrix is the embedding"),
+      dropout("attention_dropout", 0.0, "dropout on attention weights"),
+  };
+  return keys;
+}
+
 LayerKind LlamaLike::embed() const {
   LayerKind kind{"embed", LayerRole::Embed};
   kind.parameters = {

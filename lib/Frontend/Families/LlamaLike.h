@@ -49,10 +49,11 @@ private:
   LayerKind head() const;
 };
 
-/// Reads what these families have in common: hidden_size, num_hidden_layers,
-/// num_attention_heads, num_key_value_heads, head_dim, intermediate_size, vocab_size,
-/// max_position_embeddings, hidden_act, rms_norm_eps, initializer_range,
-/// tie_word_embeddings and the keys of rope, all of which must be in the table.
+/// The rows that these families share. A family adds max_position_embeddings, whose
+/// default differs, and the keys of rope.
+std::span<const ConfigKey> llamaLikeKeys();
+
+/// Reads those.
 rt::StatusOr<LlamaLike> readLlamaLike(Config &config);
 
 } // namespace cleave::frontend
