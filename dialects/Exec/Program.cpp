@@ -1,6 +1,7 @@
 //===- Program.cpp - Parts of a program: what each must be by itself -------===//
 
 #include "dialects/Exec/Exec.h"
+#include "dialects/Interfaces/LayerNames.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -56,7 +57,7 @@ LogicalResult StateOp::verify() {
     if (sharding.isPartial())
       return emitOpError("is partial; what is kept is complete");
   }
-  bool named = getName().contains('{') && getName().split('{').second.contains('}');
+  bool named = namesLayers(getName());
   auto layers = getLayers();
   auto isNumber = [](int64_t n, int64_t least) { return n >= least && n <= RepeatOp::kMaxCount; };
   if (layers && (layers->size() != 3 || !isNumber((*layers)[0], 0) || !isNumber((*layers)[1], 1) ||
@@ -81,13 +82,8 @@ LogicalResult StateOp::verify() {
 }
 
 std::string StateOp::getTensorName(int64_t index) {
-  StringRef name = getName();
   auto layers = getLayers();
-  if (!layers)
-    return name.str();
-  StringRef before = name.take_until([](char c) { return c == '{'; });
-  StringRef after = name.drop_front(before.size()).split('}').second;
-  return (before + Twine((*layers)[0] + index * (*layers)[2]) + after).str();
+  return layers ? nameInLayer(getName(), (*layers)[0] + index * (*layers)[2]) : getName().str();
 }
 
 //===----------------------------------------------------------------------===//

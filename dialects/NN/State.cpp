@@ -1,5 +1,6 @@
 //===- State.cpp - Parameters and what is kept across steps ----------------===//
 
+#include "dialects/Interfaces/LayerNames.h"
 #include "dialects/NN/NN.h"
 
 using namespace mlir;
@@ -11,7 +12,7 @@ LogicalResult ParameterOp::verify() {
     return emitOpError("needs a tensor type with named dimensions");
   if (!getTensorType().hasStaticShape())
     return emitOpError("needs a static shape");
-  bool named = getSymName().contains('{') && getSymName().split('{').second.contains('}');
+  bool named = namesLayers(getSymName());
   if (auto layers = getLayers();
       layers ? layers->size() != 3 || (*layers)[0] < 0 || (*layers)[1] < 1 || (*layers)[2] < 1
              : named)
@@ -25,13 +26,9 @@ LogicalResult ParameterOp::verify() {
 }
 
 std::string ParameterOp::getTensorName(int64_t index) {
-  StringRef name = getSymName();
   auto layers = getLayers();
-  if (!layers)
-    return name.str();
-  StringRef before = name.take_until([](char c) { return c == '{'; }),
-            after = name.drop_front(before.size()).split('}').second;
-  return (before + Twine((*layers)[0] + index * (*layers)[2]) + after).str();
+  return layers ? nameInLayer(getSymName(), (*layers)[0] + index * (*layers)[2])
+                : getSymName().str();
 }
 
 std::string cleave::nn::tensorName(Operation *op, FlatSymbolRefAttr symbol, int64_t iteration) {
