@@ -104,3 +104,8 @@ int64_t AxisTable::size(ArrayRef<StringAttr> meshAxes) const {
     n *= size(a);
   return n;
 }
+
+int64_t AxisTable::ways(DictionaryAttr places, StringRef dim) const {
+  auto list = places ? places.getAs<ArrayAttr>(dim) : ArrayAttr();
+  return list ? size(expand(list)) : 1;
+}

@@ -37,6 +37,8 @@ public:
   int64_t size(mlir::StringAttr meshAxis) const;
   /// Product over the mesh axes `list` stands for.
   int64_t size(llvm::ArrayRef<mlir::StringAttr> meshAxes) const;
+  /// How many ways `places`, which may be null, cut the dimension `dim`.
+  int64_t ways(mlir::DictionaryAttr places, llvm::StringRef dim) const;
 };
 
 /// The one entry of a kind in a solution, or null.

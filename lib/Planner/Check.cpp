@@ -82,9 +82,7 @@ private:
   LogicalResult checkBatch() {
     auto batch = plan::entry<plan::BatchOp>(solution);
     auto layout = plan::entry<plan::LayoutOp>(solution);
-    int64_t dp = 1;
-    if (auto list = layout.getDims().getAs<ArrayAttr>("batch"))
-      dp = axes.size(axes.expand(list));
+    int64_t dp = axes.ways(layout.getDims(), "batch");
     if (batch.getGlobal() < 1 || batch.getMicro() < 1 || batch.getSequence() < 1)
       return refuse(batch, "plan.bad_value: a size of the batch is below 1",
                     "global, micro and sequence are at least 1");
@@ -246,8 +244,7 @@ private:
         return refuseName(chunk, "plan.unknown_factor: pieces are not made along '" + name + "'",
                           name, {"batch", "sequence"});
       int64_t size = name == "batch" ? int64_t(batch.getMicro()) : int64_t(batch.getSequence());
-      auto list = layout.getDims().getAs<ArrayAttr>(name);
-      int64_t ways = list && name != "batch" ? axes.size(axes.expand(list)) : 1;
+      int64_t ways = name == "batch" ? 1 : axes.ways(layout.getDims(), name);
       if (size % ways == 0 && size / ways % pieces == 0)
         continue;
       int64_t fewer = std::max<int64_t>(std::min<int64_t>(pieces, size / ways), 1);
@@ -378,8 +375,7 @@ int64_t stateBytesPerRank(plan::SolutionOp solution, ModuleOp model) {
       int64_t elements = 1;
       auto type = p.getTensorType();
       for (auto [name, size] : llvm::zip(nn::dimNames(type), type.getShape())) {
-        auto list = dims ? dims.getAs<ArrayAttr>(name.getValue()) : ArrayAttr();
-        int64_t parts = list ? axes.size(axes.expand(list)) : 1;
+        int64_t parts = axes.ways(dims, name.getValue());
         elements *= (size + parts - 1) / parts;
       }
       bytes += 4 * elements * p.getCount();

@@ -14,7 +14,8 @@ class ChunkPolicy {
 public:
   ChunkPolicy(plan::SolutionOp solution, func::FuncOp joint)
       : solution(solution), joint(joint), axes(solution),
-        batch(plan::entry<plan::BatchOp>(solution)) {}
+        batch(plan::entry<plan::BatchOp>(solution)), layout(plan::entry<plan::LayoutOp>(solution)) {
+  }
 
   /// Pieces along batch and sequence, so that no value has more than `largest` bytes.
   SmallVector<std::pair<StringRef, int64_t>> choose(int64_t largest) {
@@ -24,7 +25,7 @@ public:
       if (wanted == 1 || findChunkObstacle(joint, dim))
         break; // slices are contiguous only if the dimension before is cut to the end
       int64_t size = dim == "batch" ? int64_t(batch.getMicro()) : int64_t(batch.getSequence());
-      int64_t ways = dim == "batch" ? 1 : layoutWays(dim);
+      int64_t ways = dim == "batch" ? 1 : axes.ways(layout.getDims(), dim);
       if (size % ways != 0)
         break;
       int64_t pieces = divisorNear(size / ways, wanted);
@@ -33,7 +34,8 @@ public:
         break;
       wanted = llvm::divideCeil(wanted, pieces);
     }
-    llvm::erase_if(chosen, [&](auto &entry) { return entry.second == 1 && chosen.size() == 1; });
+    if (llvm::all_of(chosen, [](auto &entry) { return entry.second == 1; }))
+      chosen.clear();
     return chosen;
   }
 
@@ -49,11 +51,6 @@ private:
     while (size % below != 0)
       --below;
     return above > 4 * wanted ? below : above;
-  }
-
-  int64_t layoutWays(StringRef dim) {
-    auto list = plan::entry<plan::LayoutOp>(solution).getDims().getAs<ArrayAttr>(dim);
-    return list ? axes.size(axes.expand(list)) : 1;
   }
 
   /// Bytes of the largest value that the kind makes of a micro-batch on one rank.
@@ -82,8 +79,7 @@ private:
         elements = batch.getMicro();
       else if (name == "sequence" && ShapedType::isDynamic(size))
         elements = batch.getSequence();
-      auto list = cuts && name != "batch" ? cuts.getAs<ArrayAttr>(name.getValue()) : ArrayAttr();
-      elements = llvm::divideCeil(elements, list ? axes.size(axes.expand(list)) : 1);
+      elements = llvm::divideCeil(elements, name == "batch" ? 1 : axes.ways(cuts, name.getValue()));
       if (llvm::MulOverflow(bytes, elements, bytes))
         return std::numeric_limits<int64_t>::max() / 2;
     }
@@ -94,6 +90,7 @@ private:
   func::FuncOp joint;
   plan::AxisTable axes;
   plan::BatchOp batch;
+  plan::LayoutOp layout;
 };
 } // namespace
 

@@ -83,8 +83,7 @@ public:
 
   /// How many ways values between layers are cut along `dim`.
   int64_t ways(StringRef dim) {
-    auto list = plan::entry<plan::LayoutOp>(solution).getDims().getAs<ArrayAttr>(dim);
-    return list ? axes.size(axes.expand(list)) : 1;
+    return axes.ways(plan::entry<plan::LayoutOp>(solution).getDims(), dim);
   }
 
   /// The paths whose results `kind` keeps for its backward, if not all.
@@ -193,10 +192,11 @@ private:
 
 /// The joint graphs of kinds that run in pieces, with the sizes of a piece.
 static LogicalResult sizePieces(ModuleOp module, Annotator &annotator,
-                                std::map<std::string, int64_t> sizes) {
+                                const std::map<std::string, int64_t> &wholes) {
   for (auto joint : module.getOps<func::FuncOp>())
     if (auto of = joint->getAttrOfType<FlatSymbolRefAttr>("nn.joint"))
       if (auto chunks = annotator.chunksOf(of.getValue())) {
+        auto sizes = wholes;
         for (auto [name, pieces] :
              llvm::zip(chunks->along.getAsValueRange<StringAttr>(), chunks->pieces))
           sizes[name.str()] /= pieces;

@@ -134,8 +134,7 @@ static LogicalResult checkChunk(plan::ChunkOp chunk, ModuleOp module, plan::Solu
     if (size == 0)
       return chunk.emitOpError() << "makes pieces along '" << name
                                  << "'; they are along batch or sequence";
-    auto list = layout.getDims().getAs<ArrayAttr>(name);
-    int64_t ways = list && name != "batch" ? axes.size(axes.expand(list)) : 1;
+    int64_t ways = name == "batch" ? 1 : axes.ways(layout.getDims(), name);
     if (size % (ways * pieces) != 0)
       return chunk.emitOpError() << "cannot make " << pieces << " equal pieces of " << size
                                  << " elements along '" << name << "' on each of " << ways
