@@ -14,25 +14,27 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::dist;
 
-/// Elementwise over `block` with the rank's coordinate: `formula(builder, loc,
-/// element, coordinate)`. A result may have dimensions of size 1 in front.
+/// Elementwise over `operands[0]`, the others being scalars: `formula(builder, loc,
+/// elements)`. A result may have dimensions of size 1 in front.
 template <typename Formula>
 static Value mapBlock(OpBuilder &b, Location loc, ValueRange operands, RankedTensorType type,
                       Formula formula) {
   int64_t rank = type.getRank(),
           extra = rank - cast<RankedTensorType>(operands[0].getType()).getRank();
   AffineMap all = b.getMultiDimIdentityMap(rank);
-  SmallVector<AffineMap> maps = {all.dropResults(llvm::to_vector(llvm::seq<int64_t>(0, extra))),
-                                 AffineMap::get(rank, 0, b.getContext()), all};
+  SmallVector<AffineMap> maps(operands.size(), AffineMap::get(rank, 0, b.getContext()));
+  maps[0] = all.dropResults(llvm::to_vector(llvm::seq<int64_t>(0, extra)));
+  maps.push_back(all);
   SmallVector<utils::IteratorType> kinds(rank, utils::IteratorType::parallel);
   Value init =
       tensor::EmptyOp::create(b, loc, type.getShape(), type.getElementType(), type.getEncoding());
   auto op = linalg::GenericOp::create(b, loc, TypeRange(type), operands, init, maps, kinds,
                                       [&](OpBuilder &inner, Location at, ValueRange args) {
-                                        BodyScalar value =
-                                            formula(inner, at, BodyScalar(inner, at, args[0]),
-                                                    BodyScalar(inner, at, args[1]));
-                                        linalg::YieldOp::create(inner, at, value.value());
+                                        SmallVector<BodyScalar> elements;
+                                        for (Value arg : args.drop_back())
+                                          elements.emplace_back(inner, at, arg);
+                                        linalg::YieldOp::create(
+                                            inner, at, formula(inner, at, elements).value());
                                       });
   return op.getResult(0);
 }
@@ -62,14 +64,18 @@ static int64_t findDimAfter(ArrayRef<int64_t> shape, int64_t before, int64_t siz
 SmallVector<Value> MaskOp::buildBody(OpBuilder &b, ValueRange operands,
                                      ArrayRef<RankedTensorType> types) {
   ArrayRef<int64_t> shape = getType().getShape();
-  int64_t block = shape[getDim()], before = HostTensor::count(shape.take_front(getDim()));
-  int64_t dim = findDimAfter(types[0].getShape(), before, block);
-  auto masked = [&](OpBuilder &inner, Location at, BodyScalar x, BodyScalar coordinate) {
+  int64_t before = HostTensor::count(shape.take_front(getDim()));
+  int64_t dim = findDimAfter(types[0].getShape(), before, shape[getDim()]);
+  double block = static_cast<double>(getBlockSize());
+  // The block, where it begins if that is said, the rank's coordinate.
+  auto masked = [&](OpBuilder &inner, Location at, ArrayRef<BodyScalar> x) {
     Value position = linalg::IndexOp::create(inner, at, dim);
     BodyScalar index(inner, at,
                      arith::IndexCastOp::create(inner, at, inner.getI32Type(), position));
-    BodyScalar global = coordinate * static_cast<double>(block) + index;
-    return (global < static_cast<double>(getSize())).select(x, getValue().convertToDouble());
+    BodyScalar global = x.back() * block + index;
+    if (getBegin())
+      global = global + x[1];
+    return (global < static_cast<double>(getSize())).select(x[0], getValue().convertToDouble());
   };
   return {mapBlock(b, getLoc(), operands, types[0], masked)};
 }
@@ -80,8 +86,8 @@ SmallVector<BodyInput> KeepFirstOp::getBodyInputs() {
 
 SmallVector<Value> KeepFirstOp::buildBody(OpBuilder &b, ValueRange operands,
                                           ArrayRef<RankedTensorType> types) {
-  return {mapBlock(b, getLoc(), operands, types[0],
-                   [](OpBuilder &, Location, BodyScalar x, BodyScalar coordinate) {
-                     return (coordinate == 0.0).select(x, 0.0);
-                   })};
+  return {
+      mapBlock(b, getLoc(), operands, types[0], [](OpBuilder &, Location, ArrayRef<BodyScalar> x) {
+        return (x[1] == 0.0).select(x[0], 0.0);
+      })};
 }

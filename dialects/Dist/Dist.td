@@ -125,13 +125,29 @@ def Dist_SliceOp : Dist_Exchange<"slice"> {
   let assemblyFormat = "$input `dim` $dim `on` $mesh $axes attr-dict `:` functional-type($input, $result)";
 }
 
-def Dist_MaskOp : Dist_Exchange<"mask", [SameOperandsAndResultType,
-    DeclareOpInterfaceMethods<FusionInterface, ["getFusionDims", "getBodyInputs"]>]> {
+def Dist_MaskOp : Dist_Exchange<"mask", [AllTypesMatch<["input", "result"]>,
+    DeclareOpInterfaceMethods<FusionInterface, ["getFusionDims", "getBodyInputs"]>,
+    DeclareOpInterfaceMethods<BlockwiseInterface>]> {
   let summary = "Sets the padding of an uneven block to `value`; nothing is sent";
-  let arguments = (ins AnyRankedTensor:$input, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes,
-                       I64Attr:$dim, I64Attr:$size, F64Attr:$value);
+  let description = [{
+    The rank's block has as many indices of dimension `dim` as the input, or `block`
+    where the input is a part of it that begins at `begin` (tensor<i32>).
+  }];
+  let arguments = (ins AnyRankedTensor:$input, Optional<AnyRankedTensor>:$begin,
+                       FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes,
+                       I64Attr:$dim, I64Attr:$size, F64Attr:$value, OptionalAttr<I64Attr>:$block);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$input `dim` $dim `size` $size `value` $value `on` $mesh $axes attr-dict `:` type($result)";
+  let assemblyFormat = [{
+    $input `dim` $dim `size` $size `value` $value
+    (`from` $begin^ `:` type($begin) `of` $block)? `on` $mesh $axes attr-dict `:` type($result)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Indices of the dimension that the rank has.
+    int64_t getBlockSize() {
+      return getBlock() ? static_cast<int64_t>(*getBlock()) : getType().getDimSize(getDim());
+    }
+  }];
 }
 
 def Dist_KeepFirstOp : Dist_Exchange<"keep_first", [SameOperandsAndResultType,

@@ -115,7 +115,9 @@ LogicalResult SliceOp::interpretRanks(Operands in, Results out) {
 LogicalResult MaskOp::interpretRanks(Operands in, Results out) {
   return forEachRank(*this, out, [&](const Mesh &mesh, const Axes &axes, int64_t rank) {
     HostTensor &result = out[rank][0];
-    int64_t start = mesh.coordinate(rank, axes) * result.shape[getDim()], position = 0;
+    int64_t start = mesh.coordinate(rank, axes) * getBlockSize(), position = 0;
+    if (getBegin())
+      start += static_cast<int64_t>(in[rank][1]->data[0]);
     int64_t size = getSize();
     forEachIndex(result.shape, [&](ArrayRef<int64_t> i) {
       result.data[position] =
@@ -123,6 +125,24 @@ LogicalResult MaskOp::interpretRanks(Operands in, Results out) {
       ++position;
     });
   });
+}
+
+LogicalResult MaskOp::verify() {
+  if (getDim() >= static_cast<uint64_t>(getType().getRank()))
+    return emitOpError() << "masks dimension " << getDim() << " of a " << getType();
+  if (!getBegin() != !getBlock())
+    return emitOpError("says where a part of a block begins and not how large the block is, or "
+                       "the reverse");
+  return success();
+}
+
+bool MaskOp::hasBlocks(unsigned, int64_t dim) { return dim == int64_t(getDim()); }
+
+SmallVector<Value> MaskOp::buildBlock(OpBuilder &b, ValueRange operands, TypeRange types,
+                                      Value begin, ValueRange) {
+  return {MaskOp::create(b, getLoc(), types[0], operands[0], begin, getMeshAttr(), getAxes(),
+                         getDimAttr(), getSizeAttr(), getValueAttr(),
+                         b.getI64IntegerAttr(getBlockSize()))};
 }
 
 LogicalResult KeepFirstOp::interpretRanks(Operands in, Results out) {

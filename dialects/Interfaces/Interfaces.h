@@ -18,6 +18,13 @@ namespace cleave {
 /// What a state operator does to the tensor that it addresses.
 enum class StateAccess { Read, Write, Accumulate };
 
+/// Rows (indices of the first dimension) of a kept tensor: as many as the value has,
+/// from `begin` + `step` · iteration of the repeat around on, of `all`.
+struct StateRows {
+  int64_t begin, step, all;
+  bool operator==(const StateRows &) const = default;
+};
+
 /// How a repeat slices one dimension: into `pieces`, of which each has a part of
 /// each of `blocks` blocks.
 struct Slicing {

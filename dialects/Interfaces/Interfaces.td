@@ -121,6 +121,55 @@ def StateInterface : OpInterface<"StateOpInterface"> {
       "std::string", "getStateName", (ins "int64_t":$iteration), "", [{
         return $_op.getStateSymbol().str();
       }]>,
+    InterfaceMethod<"The rows of the tensor that are meant, if not all of it.",
+      "::std::optional<::cleave::StateRows>", "getStateRows", (ins), "", [{
+        return ::std::nullopt;
+      }]>,
+    InterfaceMethod<[{
+        A copy of this operator that means `rows` of the tensor. A read has results
+        of type `type`; the others take `operands`.
+      }],
+      "::mlir::Operation *", "buildForRows",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands,
+           "::mlir::TypeRange":$types, "::cleave::StateRows":$rows)>,
+  ];
+}
+
+def BlockwiseInterface : OpInterface<"BlockwiseOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    An operator that can go through a dimension block by block although it does not
+    just compute elements of its own for each block, or sums over them: it gathers
+    results up in its own way, or must know where a block begins. Operators whose
+    sharding rule says that a dimension may be cut need nothing of this.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Whether it can go in blocks through the dimension that is number `dim` of
+        `operand`, the first operand that has it.
+      }],
+      "bool", "hasBlocks", (ins "unsigned":$operand, "int64_t":$dim)>,
+    InterfaceMethod<"What is carried from block to block, as it is before the first.",
+      "::llvm::SmallVector<::mlir::Value>", "buildBlocksStart",
+      (ins "::mlir::OpBuilder &":$builder), "", [{ return {}; }]>,
+    InterfaceMethod<[{
+        Builds what is done to one block, whose first element has the index `begin`
+        (tensor<i32>) in the dimension. `operands` are blocks where they have the
+        dimension; `types` are those of the results, of blocks likewise. Returns the
+        results that have the dimension, then what is carried on.
+      }],
+      "::llvm::SmallVector<::mlir::Value>", "buildBlock",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands,
+           "::mlir::TypeRange":$types, "::mlir::Value":$begin, "::mlir::ValueRange":$carried)>,
+    InterfaceMethod<[{
+        Builds the results, which lack the dimension, from what was carried to the end.
+        `operands` are null where they have the dimension.
+      }],
+      "::llvm::SmallVector<::mlir::Value>", "buildBlocksEnd",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands,
+           "::mlir::ValueRange":$carried), "", [{
+        return ::llvm::SmallVector<::mlir::Value>(carried);
+      }]>,
   ];
 }
 

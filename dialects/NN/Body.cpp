@@ -96,8 +96,11 @@ RankedTensorType cleave::nn::without(RankedTensorType type, RankedTensorType oth
   return namedTensor(Float32Type::get(type.getContext()), shape, names);
 }
 
-BodyScalar cleave::nn::offsetAt(const BodyPoint &point, size_t at, size_t operands) {
-  return at < operands ? point[at] : point.integer(0);
+BodyScalar cleave::nn::offsetAt(const BodyPoint &point, size_t at, size_t count) {
+  BodyScalar sum = count > 0 ? point[at] : point.integer(0);
+  for (size_t i = 1; i < count; ++i)
+    sum = sum + point[at + i];
+  return sum;
 }
 
 RankedTensorType cleave::nn::partialSums(RankedTensorType input, RankedTensorType result) {

@@ -65,9 +65,8 @@ inline mlir::RankedTensorType tensorType(mlir::Value value) {
 /// f32 with the dimensions of `type` that `other` lacks.
 mlir::RankedTensorType without(mlir::RankedTensorType type, mlir::RankedTensorType other);
 
-/// The offset of a block of rows as an element of the body: operand `at` of the
-/// point if there are so many, else 0.
-BodyScalar offsetAt(const BodyPoint &point, size_t at, size_t operands);
+/// The sum of the `count` offsets that are the operands from `at` on of the point.
+BodyScalar offsetAt(const BodyPoint &point, size_t at, size_t count);
 
 /// What a sum of a large `input` to a scalar should make first: one partial sum
 /// for each index of leading dimensions. Null where one step is good enough.

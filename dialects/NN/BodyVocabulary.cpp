@@ -19,7 +19,7 @@ SmallVector<Value> EmbeddingOp::buildBody(OpBuilder &b, ValueRange operands, Typ
   Value table = operands[0];
   ValueRange ids = operands.drop_front();
   auto row = [&](const BodyPoint &p) {
-    BodyScalar at = p[0] - offsetAt(p, 1, ids.size());
+    BodyScalar at = p[0] - offsetAt(p, 1, ids.size() - 1);
     BodyScalar known = (at >= 0.0).both(at < static_cast<double>(tensorType(table).getDimSize(0)));
     SmallVector<Value> index = {known.select(at, 0.0).toIndex()};
     for (StringAttr name : dimNames(table).drop_front())
@@ -53,14 +53,14 @@ SmallVector<Value> EmbeddingGradOp::buildBody(OpBuilder &b, ValueRange operands,
 //===----------------------------------------------------------------------===//
 
 /// A row's largest logit, the sum of exp(x − max), and the target's logit (0 if
-/// the target is not among these columns). `operands`: logits, targets, offset.
+/// the target is not among these columns). `operands`: logits, targets, offsets.
 static SmallVector<Value> rowStatistics(Body &body, ValueRange operands, RankedTensorType row) {
   Value logits = operands[0];
   StringAttr vocabulary = dimNames(logits).back();
   Value max = body.max(row, logits, [](const BodyPoint &p) { return p[0]; });
   Value sum = body.sum(row, {logits, max}, [](const BodyPoint &p) { return (p[0] - p[1]).exp(); });
   Value target = body.sum(row, operands, [&](const BodyPoint &p) {
-    BodyScalar at = p[1] - offsetAt(p, 2, operands.size());
+    BodyScalar at = p[1] - offsetAt(p, 2, operands.size() - 2);
     return (p.position(vocabulary) == at).select(p[0], 0.0);
   });
   return {max, sum, target};
@@ -93,7 +93,19 @@ SmallVector<Value> CrossEntropyOp::buildBody(OpBuilder &b, ValueRange operands, 
 SmallVector<Value> CrossEntropyPartialOp::buildBody(OpBuilder &b, ValueRange operands,
                                                     Types types) {
   Body body(b, getLoc());
-  SmallVector<Value> out = rowStatistics(body, operands, firstOf(types));
+  RankedTensorType row = firstOf(types);
+  SmallVector<Value> out = rowStatistics(body, operands.drop_back(getBefore().size()), row);
+  if (ValueRange before = operands.take_back(getBefore().size()); !before.empty()) {
+    Value max =
+        body.map(row, {out[0], before[0]}, [](const BodyPoint &p) { return p[0].max(p[1]); });
+    Value sums[] = {out[1], out[0], before[1], before[0], max};
+    Value sum = body.map(row, sums, [](const BodyPoint &p) {
+      return p[0] * (p[1] - p[4]).exp() + p[2] * (p[3] - p[4]).exp();
+    });
+    Value target =
+        body.map(row, {out[2], before[2]}, [](const BodyPoint &p) { return p[0] + p[1]; });
+    out = {max, sum, target};
+  }
   for (auto [value, type] : llvm::zip(out, types))
     if (!type)
       value = Value();
@@ -116,7 +128,7 @@ SmallVector<Value> CrossEntropyGradOp::buildBody(OpBuilder &b, ValueRange operan
   StringAttr vocabulary = dimNames(types[0]).back();
   return {Body(b, getLoc()).map(types[0], operands, [&](const BodyPoint &p) {
     BodyScalar target = p[1], share = (p[0] - p[2]).exp();
-    BodyScalar at = target - offsetAt(p, 4, operands.size());
+    BodyScalar at = target - offsetAt(p, 4, operands.size() - 4);
     BodyScalar hit = (p.position(vocabulary) == at).select(p.number(1.0), 0.0);
     return (target >= 0.0).select((share - hit) * p[3], 0.0);
   })};

@@ -204,6 +204,29 @@ LogicalResult StackOp::interpret(ArrayRef<const HostTensor *> in, MutableArrayRe
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// constant
+//===----------------------------------------------------------------------===//
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValueAttr(); }
+
+ShardingRule ConstantOp::getShardingRule() {
+  ShardingRule rule = ruleByNames(*this);
+  keepWhole(rule, getType()); // a rank would need elements of its own
+  return rule;
+}
+
+LogicalResult ConstantOp::interpret(ArrayRef<const HostTensor *>, MutableArrayRef<HostTensor> out) {
+  auto elements = dyn_cast<DenseElementsAttr>(getValueAttr());
+  if (!elements)
+    return emitOpError("has elements that are not written down one by one");
+  bool isFloat = isa<FloatType>(elements.getElementType());
+  for (auto [i, to] : llvm::enumerate(out[0].data))
+    to = isFloat ? elements.getValues<APFloat>()[i].convertToDouble()
+                 : static_cast<double>(elements.getValues<APInt>()[i].getSExtValue());
+  return success();
+}
+
 ShardingRule FillOp::getShardingRule() { return ruleByNames(*this); }
 
 LogicalResult FillOp::interpret(ArrayRef<const HostTensor *>, MutableArrayRef<HostTensor> out) {

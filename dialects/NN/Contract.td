@@ -46,6 +46,14 @@ def NN_StackOp : NN_ComputeOp<"stack", [NN_Differentiable, NN_Fusable<[]>]> {
   let hasVerifier = 1;
 }
 
+def NN_ConstantOp : NN_ComputeOp<"constant", [ConstantLike, AllTypesMatch<["value", "result"]>]> {
+  let summary = "A tensor whose elements are written down";
+  let arguments = (ins ElementsAttr:$value);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$value attr-dict";
+  let hasFolder = 1;
+}
+
 def NN_FillOp : NN_ComputeOp<"fill", [NN_Fusable<[]>]> {
   let summary = "A tensor of one value";
   let arguments = (ins F64Attr:$value);

@@ -68,6 +68,13 @@ llvm::LogicalResult verifySizesByName(mlir::Operation *op);
 /// iteration `iteration` of the repeat around `op`.
 std::string tensorName(mlir::Operation *op, mlir::FlatSymbolRefAttr symbol, int64_t iteration);
 
+/// The attribute `rows` = [begin, step, all] of a state operator, if it has one.
+std::optional<StateRows> rowsOf(std::optional<llvm::ArrayRef<int64_t>> rows);
+
+/// A copy of the state operator `op` for `rows` of its tensor.
+mlir::Operation *buildForRows(mlir::OpBuilder &builder, mlir::Operation *op,
+                              mlir::ValueRange operands, mlir::TypeRange types, StateRows rows);
+
 } // namespace cleave::nn
 
 #define GET_OP_CLASSES

@@ -76,6 +76,10 @@ class NN_PlacedOp<string mnemonic, list<Trait> traits = []>
 class NN_Fusable<list<string> methods = []>
   : DeclareOpInterfaceMethods<FusionInterface, methods>;
 
+/// Operators that go through a dimension in blocks in a way of their own.
+class NN_Blockwise<list<string> methods = []>
+  : DeclareOpInterfaceMethods<BlockwiseInterface, methods>;
+
 def NN_Differentiable : DeclareOpInterfaceMethods<DifferentiableInterface>;
 
 #endif

@@ -39,10 +39,40 @@ std::string cleave::nn::tensorName(Operation *op, FlatSymbolRefAttr symbol, int6
   return parameter.getTensorName(cast<RepeatOpInterface>(*repeat).getSliceIndex(iteration));
 }
 
+std::optional<StateRows> cleave::nn::rowsOf(std::optional<ArrayRef<int64_t>> rows) {
+  if (!rows)
+    return std::nullopt;
+  return StateRows{(*rows)[0], (*rows)[1], (*rows)[2]};
+}
+
+Operation *cleave::nn::buildForRows(OpBuilder &b, Operation *op, ValueRange operands,
+                                    TypeRange types, StateRows rows) {
+  OperationState state(op->getLoc(), op->getName(), operands, types, op->getAttrs());
+  state.attributes.set("rows", b.getDenseI64ArrayAttr({rows.begin, rows.step, rows.all}));
+  return b.create(state);
+}
+
+/// All rows that `op` means of a tensor are there, in every iteration.
+static LogicalResult verifyRows(Operation *op, std::optional<ArrayRef<int64_t>> list,
+                                RankedTensorType type) {
+  if (!list)
+    return success();
+  if (list->size() != 3 || type.getRank() == 0)
+    return op->emitOpError("needs rows = [begin, step, all], of a tensor that has rows");
+  StateRows rows = *rowsOf(list);
+  auto repeat = op->getParentOfType<RepeatOp>();
+  int64_t last = rows.begin + rows.step * ((repeat ? repeat.getIterations() : 1) - 1);
+  if (rows.begin < 0 || rows.step < 0 || last + type.getDimSize(0) > rows.all)
+    return op->emitOpError() << "means " << type.getDimSize(0) << " rows from " << last << " of "
+                             << rows.all;
+  return success();
+}
+
 /// The symbol must be a parameter of the value's dimensions (their sizes are those
 /// of one rank's block once the program is cut), or a scalar.
 static LogicalResult verifyState(Operation *op, SymbolTableCollection &symbols,
-                                 FlatSymbolRefAttr name, RankedTensorType type) {
+                                 FlatSymbolRefAttr name, RankedTensorType type,
+                                 std::optional<ArrayRef<int64_t>> rows) {
   Operation *target = symbols.lookupNearestSymbolFrom(op, name);
   if (isa_and_nonnull<ScalarOp>(target))
     return type.getRank() == 0 ? success() : op->emitOpError("addresses a scalar with a tensor");
@@ -56,15 +86,17 @@ static LogicalResult verifyState(Operation *op, SymbolTableCollection &symbols,
   if (dimNames(parameter.getTensorType()) != dimNames(type))
     return op->emitOpError() << "has the type " << type << " where its parameter is a "
                              << parameter.getTensorType();
-  return success();
+  if (rows && parameter.getLayers())
+    return op->emitOpError("means rows of the tensors of several layers");
+  return verifyRows(op, rows, type);
 }
 
 LogicalResult LoadOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyState(*this, symbols, getParameterAttr(), getType());
+  return verifyState(*this, symbols, getParameterAttr(), getType(), getRows());
 }
 LogicalResult StoreOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyState(*this, symbols, getParameterAttr(), getValue().getType());
+  return verifyState(*this, symbols, getParameterAttr(), getValue().getType(), getRows());
 }
 LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyState(*this, symbols, getParameterAttr(), getValue().getType());
+  return verifyState(*this, symbols, getParameterAttr(), getValue().getType(), getRows());
 }

@@ -62,27 +62,44 @@ class NN_StateOp<string mnemonic, string access, list<Trait> traits = []>
     std::string getStateName(int64_t iteration) {
       return ::cleave::nn::tensorName(*this, getParameterAttr(), iteration);
     }
+    ::std::optional<::cleave::StateRows> getStateRows() {
+      return ::cleave::nn::rowsOf(getRows());
+    }
+    ::mlir::Operation *buildForRows(::mlir::OpBuilder &builder, ::mlir::ValueRange operands,
+                                    ::mlir::TypeRange types, ::cleave::StateRows rows) {
+      return ::cleave::nn::buildForRows(builder, *this, operands, types, rows);
+    }
+  }];
+  code rowsText = [{
+    With `rows` = [begin, step, all] it means the value's number of rows (indices of
+    the first dimension) of `all`, from begin + step · iteration of the repeat on.
   }];
 }
 
 def NN_LoadOp : NN_StateOp<"load", "Read", [MemoryEffects<[MemRead]>]> {
   let summary = "Reads a tensor kept across micro-batches or steps";
-  let arguments = (ins FlatSymbolRefAttr:$parameter, NN_Slot:$slot);
+  let description = rowsText;
+  let arguments = (ins FlatSymbolRefAttr:$parameter, NN_Slot:$slot,
+                       OptionalAttr<DenseI64ArrayAttr>:$rows);
   let results = (outs NN_Tensor:$result);
-  let assemblyFormat = "$parameter $slot attr-dict `:` type($result)";
+  let assemblyFormat = "$parameter $slot (`rows` $rows^)? attr-dict `:` type($result)";
 }
 
 def NN_StoreOp : NN_StateOp<"store", "Write", [MemoryEffects<[MemWrite]>]> {
   let summary = "Replaces a tensor kept across steps";
-  let arguments = (ins NN_Tensor:$value, FlatSymbolRefAttr:$parameter, NN_Slot:$slot);
-  let assemblyFormat = "$value `,` $parameter $slot attr-dict `:` type($value)";
+  let description = rowsText;
+  let arguments = (ins NN_Tensor:$value, FlatSymbolRefAttr:$parameter, NN_Slot:$slot,
+                       OptionalAttr<DenseI64ArrayAttr>:$rows);
+  let assemblyFormat = "$value `,` $parameter $slot (`rows` $rows^)? attr-dict `:` type($value)";
 }
 
 def NN_AccumulateOp : NN_StateOp<"accumulate", "Accumulate",
                                  [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Adds to a tensor kept across micro-batches";
-  let arguments = (ins NN_Tensor:$value, FlatSymbolRefAttr:$parameter, NN_Slot:$slot);
-  let assemblyFormat = "$value `,` $parameter $slot attr-dict `:` type($value)";
+  let description = rowsText;
+  let arguments = (ins NN_Tensor:$value, FlatSymbolRefAttr:$parameter, NN_Slot:$slot,
+                       OptionalAttr<DenseI64ArrayAttr>:$rows);
+  let assemblyFormat = "$value `,` $parameter $slot (`rows` $rows^)? attr-dict `:` type($value)";
 }
 
 def NN_ScalarOp : NN_Op<"scalar", [Symbol]> {

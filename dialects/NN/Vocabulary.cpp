@@ -11,8 +11,12 @@ using namespace cleave::nn;
 /// that has padding alone yields a finite maximum.
 static constexpr double kNoLogit = -1e30;
 
-static int64_t offsetOf(ArrayRef<const HostTensor *> in, size_t operand) {
-  return operand < in.size() ? static_cast<int64_t>(in[operand]->data[0]) : 0;
+/// The sum of the scalars `offsets`.
+static int64_t offsetOf(ArrayRef<const HostTensor *> offsets) {
+  int64_t sum = 0;
+  for (const HostTensor *offset : offsets)
+    sum += static_cast<int64_t>(offset->data[0]);
+  return sum;
 }
 
 /// Operands with this rank's offset along `factor` added as the last one.
@@ -74,7 +78,7 @@ SmallVector<Value> EmbeddingOp::buildGradient(OpBuilder &b, ValueRange g, ArrayR
 
 LogicalResult EmbeddingOp::interpret(ArrayRef<const HostTensor *> in,
                                      MutableArrayRef<HostTensor> out) {
-  int64_t rows = in[0]->shape[0], width = in[0]->size() / rows, offset = offsetOf(in, 2);
+  int64_t rows = in[0]->shape[0], width = in[0]->size() / rows, offset = offsetOf(in.drop_front(2));
   for (int64_t t = 0; t < in[1]->size(); ++t) {
     int64_t row = static_cast<int64_t>(in[1]->data[t]) - offset;
     for (int64_t i = 0; i < width; ++i)
@@ -99,7 +103,7 @@ SmallVector<Value> EmbeddingGradOp::buildLocal(OpBuilder &b, ValueRange operands
 
 LogicalResult EmbeddingGradOp::interpret(ArrayRef<const HostTensor *> in,
                                          MutableArrayRef<HostTensor> out) {
-  int64_t rows = out[0].shape[0], width = out[0].size() / rows, offset = offsetOf(in, 2);
+  int64_t rows = out[0].shape[0], width = out[0].size() / rows, offset = offsetOf(in.drop_front(2));
   std::fill(out[0].data.begin(), out[0].data.end(), 0.0);
   for (int64_t t = 0; t < in[0]->size(); ++t) {
     int64_t row = static_cast<int64_t>(in[0]->data[t]) - offset;
@@ -127,15 +131,25 @@ LogicalResult CrossEntropyOp::verify() {
   return verifyRows(*this, getLogits(), {getTargets(), getLoss(), getLse()});
 }
 
+ValueRange CrossEntropyPartialOp::getOffsets() {
+  ValueRange others = getOthers();
+  auto end = llvm::find_if(others, [](Value v) { return isa<FloatType>(getElementTypeOrSelf(v)); });
+  return others.take_front(end - others.begin());
+}
+
 LogicalResult CrossEntropyPartialOp::verify() {
-  if (failed(verifyDims(*this, getOffset(), {}, "an offset")))
+  if (failed(verifyDims(*this, getOffsets(), {}, "an offset")))
     return failure();
-  return verifyRows(*this, getLogits(), {getTargets(), getMax(), getSum(), getTarget()});
+  if (!getBefore().empty() && getBefore().size() != 3)
+    return emitOpError("takes max, sum and target of other columns together");
+  SmallVector<Value> rows = {getTargets(), getMax(), getSum(), getTarget()};
+  llvm::append_range(rows, getBefore());
+  return verifyRows(*this, getLogits(), rows);
 }
 
 LogicalResult CrossEntropyGradOp::verify() {
   if (failed(verifyDims(*this, getLogitsGradient(), dimNames(getLogits()), "a gradient")) ||
-      (getOffset() && failed(verifyDims(*this, getOffset(), {}, "an offset"))))
+      failed(verifyDims(*this, getOffsets(), {}, "an offset")))
     return failure();
   return verifyRows(*this, getLogits(), {getTargets(), getLse(), getGradient()});
 }
@@ -186,7 +200,7 @@ SmallVector<Value> CrossEntropyOp::buildLocal(OpBuilder &b, ValueRange operands,
 
 SmallVector<Value> CrossEntropyOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<bool>) {
   Value grad = CrossEntropyGradOp::create(b, getLoc(), getLogits().getType(), getLogits(),
-                                          getTargets(), getLse(), g[0], Value());
+                                          getTargets(), getLse(), g[0], ValueRange());
   return {grad, Value()};
 }
 
@@ -221,14 +235,82 @@ ShardingRule CrossEntropyPartialOp::getShardingRule() {
 
 LogicalResult CrossEntropyPartialOp::interpret(ArrayRef<const HostTensor *> in,
                                                MutableArrayRef<HostTensor> out) {
-  int64_t rows = in[1]->size(), n = in[0]->size() / rows, offset = offsetOf(in, 2);
+  int64_t rows = in[1]->size(), n = in[0]->size() / rows;
+  int64_t offset = offsetOf(in.slice(2, getOffsets().size()));
+  auto before = in.take_back(getBefore().size());
   for (int64_t r = 0; r < rows; ++r) {
     const double *x = in[0]->data.data() + r * n;
-    std::tie(out[0].data[r], out[1].data[r]) = rowStatistics(x, n);
+    auto [max, sum] = rowStatistics(x, n);
     int64_t target = static_cast<int64_t>(in[1]->data[r]), at = target - offset;
-    out[2].data[r] = target >= 0 && at >= 0 && at < n ? x[at] : 0.0;
+    double hit = target >= 0 && at >= 0 && at < n ? x[at] : 0.0;
+    if (!before.empty()) {
+      double own = max, other = before[0]->data[r];
+      max = std::max(own, other);
+      sum = sum * std::exp(own - max) + before[1]->data[r] * std::exp(other - max);
+      hit += before[2]->data[r];
+    }
+    out[0].data[r] = max;
+    out[1].data[r] = sum;
+    out[2].data[r] = hit;
   }
   return success();
+}
+
+/// What is known before the first block: nothing.
+static SmallVector<Value> startStatistics(OpBuilder &b, Location loc, Type row) {
+  Value none = FillOp::create(b, loc, row, b.getF64FloatAttr(kNoLogit));
+  Value zero = FillOp::create(b, loc, row, b.getF64FloatAttr(0.0));
+  return {none, zero, zero};
+}
+
+/// The vocabulary is the last dimension of the logits, which come first.
+static bool isVocabulary(Value logits, unsigned operand, int64_t dim) {
+  return operand == 0 && dim + 1 == cast<RankedTensorType>(logits.getType()).getRank();
+}
+
+bool CrossEntropyPartialOp::hasBlocks(unsigned operand, int64_t dim) {
+  return isVocabulary(getLogits(), operand, dim);
+}
+
+SmallVector<Value> CrossEntropyPartialOp::buildBlocksStart(OpBuilder &b) {
+  return getBefore().empty() ? startStatistics(b, getLoc(), getMax().getType())
+                             : SmallVector<Value>(getBefore());
+}
+
+SmallVector<Value> CrossEntropyPartialOp::buildBlock(OpBuilder &b, ValueRange operands,
+                                                     TypeRange types, Value begin,
+                                                     ValueRange carried) {
+  SmallVector<Value> block(operands.drop_back(getBefore().size()));
+  block.push_back(begin);
+  llvm::append_range(block, carried);
+  return SmallVector<Value>(
+      CrossEntropyPartialOp::create(b, getLoc(), types, block, (*this)->getAttrs()).getResults());
+}
+
+bool CrossEntropyOp::hasBlocks(unsigned operand, int64_t dim) {
+  return isVocabulary(getLogits(), operand, dim);
+}
+
+SmallVector<Value> CrossEntropyOp::buildBlocksStart(OpBuilder &b) {
+  return startStatistics(b, getLoc(), getLoss().getType());
+}
+
+SmallVector<Value> CrossEntropyOp::buildBlock(OpBuilder &b, ValueRange operands, TypeRange types,
+                                              Value begin, ValueRange carried) {
+  SmallVector<Value> others = {begin};
+  llvm::append_range(others, carried);
+  Type row = types[0];
+  return SmallVector<Value>(
+      CrossEntropyPartialOp::create(b, getLoc(), row, row, row, operands[0], operands[1], others)
+          .getResults());
+}
+
+SmallVector<Value> CrossEntropyOp::buildBlocksEnd(OpBuilder &b, ValueRange operands,
+                                                  ValueRange carried) {
+  Type row = getLoss().getType();
+  return SmallVector<Value>(CrossEntropyCombineOp::create(b, getLoc(), row, row, carried[0],
+                                                          carried[1], carried[2], operands[1])
+                                .getResults());
 }
 
 ShardingRule RescaleSumOp::getShardingRule() { return ruleByNames(*this); }
@@ -264,9 +346,20 @@ SmallVector<Value> CrossEntropyGradOp::buildLocal(OpBuilder &b, ValueRange opera
   return {CrossEntropyGradOp::create(b, getLoc(), types, local, (*this)->getAttrs())};
 }
 
+bool CrossEntropyGradOp::hasBlocks(unsigned operand, int64_t dim) {
+  return isVocabulary(getLogits(), operand, dim);
+}
+
+SmallVector<Value> CrossEntropyGradOp::buildBlock(OpBuilder &b, ValueRange operands,
+                                                  TypeRange types, Value begin, ValueRange) {
+  SmallVector<Value> with(operands);
+  with.push_back(begin);
+  return {CrossEntropyGradOp::create(b, getLoc(), types, with, (*this)->getAttrs())};
+}
+
 LogicalResult CrossEntropyGradOp::interpret(ArrayRef<const HostTensor *> in,
                                             MutableArrayRef<HostTensor> out) {
-  int64_t rows = in[1]->size(), n = in[0]->size() / rows, offset = offsetOf(in, 4);
+  int64_t rows = in[1]->size(), n = in[0]->size() / rows, offset = offsetOf(in.drop_front(4));
   for (int64_t r = 0; r < rows; ++r) {
     int64_t target = static_cast<int64_t>(in[1]->data[r]);
     for (int64_t i = 0; i < n; ++i) {

@@ -21,7 +21,8 @@ def NN_EmbeddingGradOp : NN_PlacedOp<"embedding_grad", [NN_Fusable<["getFusionDi
   let hasVerifier = 1;
 }
 
-def NN_CrossEntropyOp : NN_PlacedOp<"cross_entropy", [NN_Differentiable, NN_Fusable<[]>]> {
+def NN_CrossEntropyOp : NN_PlacedOp<"cross_entropy", [NN_Differentiable, NN_Fusable<[]>,
+    NN_Blockwise<["buildBlocksStart", "buildBlocksEnd"]>]> {
   let summary = "Softmax cross entropy of each token over the last dimension of the logits";
   let description = [{
     `loss` = lse − logits[target], 0 where the target is negative (a token that
@@ -33,11 +34,21 @@ def NN_CrossEntropyOp : NN_PlacedOp<"cross_entropy", [NN_Differentiable, NN_Fusa
   let hasVerifier = 1;
 }
 
-def NN_CrossEntropyPartialOp : NN_ComputeOp<"cross_entropy_partial", [NN_Fusable<[]>]> {
-  let summary = "One rank's share of a cross entropy: max, sum of exp(x − max), target's logit";
-  let arguments = (ins NN_Tensor:$logits, NN_Tensor:$targets, NN_Tensor:$offset);
+def NN_CrossEntropyPartialOp : NN_ComputeOp<"cross_entropy_partial", [NN_Fusable<[]>,
+    NN_Blockwise<["buildBlocksStart"]>]> {
+  let summary = "Share of a cross entropy: max, sum of exp(x − max), target's logit";
+  let description = [{
+    Of the columns of `logits`, the first of which has the sum of the offsets as its
+    index. After the offsets (i32) may come the same three of other columns (f32),
+    which are then taken together with these.
+  }];
+  let arguments = (ins NN_Tensor:$logits, NN_Tensor:$targets, Variadic<NN_Tensor>:$others);
   let results = (outs NN_Tensor:$max, NN_Tensor:$sum, NN_Tensor:$target);
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::ValueRange getOffsets();
+    ::mlir::ValueRange getBefore() { return getOthers().drop_front(getOffsets().size()); }
+  }];
 }
 
 def NN_RescaleSumOp : NN_ComputeOp<"rescale_sum", [NN_Fusable<[]>]> {
@@ -54,10 +65,11 @@ def NN_CrossEntropyCombineOp : NN_ComputeOp<"cross_entropy_combine", [NN_Fusable
   let hasVerifier = 1;
 }
 
-def NN_CrossEntropyGradOp : NN_PlacedOp<"cross_entropy_grad", [NN_Fusable<[]>]> {
+def NN_CrossEntropyGradOp : NN_PlacedOp<"cross_entropy_grad", [NN_Fusable<[]>, NN_Blockwise<>]> {
   let summary = "Gradient of cross_entropy: (softmax − onehot(target)) · gradient";
+  let description = "The first column has the sum of `offsets` as its index.";
   let arguments = (ins NN_Tensor:$logits, NN_Tensor:$targets, NN_Tensor:$lse,
-                       NN_Tensor:$gradient, Optional<NN_Tensor>:$offset);
+                       NN_Tensor:$gradient, Variadic<NN_Tensor>:$offsets);
   let results = (outs NN_Tensor:$logitsGradient);
   let hasVerifier = 1;
 }

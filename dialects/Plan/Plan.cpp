@@ -64,7 +64,14 @@ LogicalResult ChunkOp::verify() {
   if (seen.empty() || getPieces().size() != seen.size() ||
       llvm::any_of(getPieces(), [](int64_t n) { return n < 1; }))
     return emitOpError("needs one number of pieces, at least 1, for each dimension");
+  if (seen.size() > 1 && !isOfTokens())
+    return emitOpError("makes pieces along batch and sequence, or along one other dimension");
   return success();
+}
+
+bool ChunkOp::isOfTokens() {
+  return llvm::all_of(getAlong().getAsValueRange<StringAttr>(),
+                      [](StringRef name) { return name == "batch" || name == "sequence"; });
 }
 
 AxisTable::AxisTable(SolutionOp solution) {

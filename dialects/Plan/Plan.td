@@ -99,17 +99,27 @@ def Plan_RecomputeOp : Plan_Entry<"recompute"> {
 }
 
 def Plan_ChunkOp : Plan_Entry<"chunk"> {
-  let summary = "A kind whose forward and backward are done together, piece by piece";
+  let summary = "A kind that is done piece by piece";
   let description = [{
-    The kind must be the last one of the model, and its results sums over the pieces.
-    Each piece has one of `pieces` equal parts of a rank's share of a micro-batch
-    along each dimension of `along`; values between the kind's forward and backward
-    (logits, above all) are then of a piece's size. The pieces of the last dimension
+    The kind must be the last one of the model. What it makes in between (logits,
+    above all) is then of a piece's size.
+
+    Along `batch` and `sequence`, its results must be sums over the pieces: forward
+    and backward are done together for each of the `pieces` equal parts of a rank's
+    share of a micro-batch along each dimension. The pieces of the last dimension
     follow each other.
+
+    Along another dimension alone (`vocab`), which only inner values and parameters
+    have, the forward goes through the pieces first, then the backward, which
+    computes again what has the dimension. The last piece may be smaller.
   }];
   let arguments = (ins StrAttr:$kind, StrArrayAttr:$along, DenseI64ArrayAttr:$pieces);
   let assemblyFormat = "$kind `along` $along `pieces` $pieces attr-dict";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether pieces are of the tokens, rather than of a dimension of inner values.
+    bool isOfTokens();
+  }];
 }
 
 def Plan_AssignOp : Plan_Entry<"assign"> {

@@ -152,7 +152,7 @@ SmallVector<Value> Importer::loadParameters(const LayerRun &run, Location loc) {
   SmallVector<Value> values;
   for (const Parameter &parameter : architecture.kinds[run.first.kind].parameters)
     values.push_back(nn::LoadOp::create(builder, loc, typeOf(parameter), run.symbolOf(parameter),
-                                        nn::Slot::Value));
+                                        nn::Slot::Value, mlir::DenseI64ArrayAttr()));
   return values;
 }
 

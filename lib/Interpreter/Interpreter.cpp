@@ -170,6 +170,9 @@ LogicalResult Run::exchange(CollectiveOpInterface op, Frame &frame) {
 LogicalResult Run::access(StateOpInterface op, Frame &frame) {
   std::string symbol = op.getStateName(iteration);
   StringRef slot = op.getStateSlot();
+  auto rows = op.getStateRows();
+  int64_t begin = rows ? rows->begin + rows->step * iteration : 0;
+  auto sizeOf = [](Value v) { return cast<RankedTensorType>(v.getType()).getDimSize(0); };
   switch (op.getStateAccess()) {
   case StateAccess::Read: {
     const RankTensors *tensors = state.find(symbol, slot);
@@ -179,16 +182,23 @@ LogicalResult Run::access(StateOpInterface op, Frame &frame) {
     if (tensors->size() != options.ranks)
       return op->emitError() << "'" << slot << "' of @" << symbol << " is stored for "
                              << tensors->size() << " ranks, not for " << options.ranks;
-    return bind(op, {std::make_shared<RankTensors>(*tensors)}, frame);
+    if (!rows)
+      return bind(op, {std::make_shared<RankTensors>(*tensors)}, frame);
+    auto part = takeRows(*tensors, begin, sizeOf(op->getResult(0)));
+    return bind(op, {std::make_shared<RankTensors>(std::move(part))}, frame);
   }
   case StateAccess::Write:
+    if (rows)
+      return op->emitError() << "'" << op->getName() << "' replaces some rows alone";
     state.set(symbol, slot, *frame.lookup(op->getOperand(0)));
     break;
-  case StateAccess::Accumulate:
-    if (failed(state.accumulate(symbol, slot, *frame.lookup(op->getOperand(0)))))
+  case StateAccess::Accumulate: {
+    const RankTensors &value = *frame.lookup(op->getOperand(0));
+    if (failed(state.accumulate(symbol, slot, rows ? spreadRows(value, begin, rows->all) : value)))
       return op->emitError() << "'" << op->getName() << "' adds to '" << slot << "' of @" << symbol
                              << ", which has another shape or number of ranks";
     break;
+  }
   }
   return bind(op, {}, frame);
 }

@@ -36,6 +36,29 @@ void StateStore::clearSlot(StringRef slot) {
   std::erase_if(tensors, [&](const auto &entry) { return entry.first.second == slot; });
 }
 
+RankTensors cleave::takeRows(const RankTensors &tensors, int64_t begin, int64_t count) {
+  RankTensors out;
+  for (const HostTensor &whole : tensors) {
+    SmallVector<int64_t> shape(whole.shape);
+    int64_t row = whole.size() / shape[0];
+    shape[0] = count;
+    std::copy_n(whole.data.begin() + begin * row, count * row,
+                out.emplace_back(shape).data.begin());
+  }
+  return out;
+}
+
+RankTensors cleave::spreadRows(const RankTensors &tensors, int64_t begin, int64_t all) {
+  RankTensors out;
+  for (const HostTensor &part : tensors) {
+    SmallVector<int64_t> shape(part.shape);
+    int64_t row = part.size() / shape[0];
+    shape[0] = all;
+    llvm::copy(part.data, out.emplace_back(shape, 0.0).data.begin() + begin * row);
+  }
+  return out;
+}
+
 FailureOr<HostTensor> cleave::toHostTensor(DenseElementsAttr elements) {
   HostTensor tensor(elements.getType().getShape());
   Type element = elements.getElementType();

@@ -4,6 +4,7 @@
 #include "cleave/Support/Diagnostics.h"
 #include "cleave/Target/Image/Image.h"
 #include "cleave/Transforms/Autodiff/Passes.h"
+#include "cleave/Transforms/Blocks/Blocks.h"
 #include "cleave/Transforms/Sharding/Sharding.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -88,6 +89,7 @@ rt::Status distPhase(ModuleOp module) {
     pm.addPass(createPropagateShardingsPass());
     pm.addPass(createInsertReshardsPass());
     pm.addPass(createPartitionPass());
+    pm.addPass(createRunInBlocksPass());
     pm.addPass(createCSEPass());
     pm.addPass(createCanonicalizerPass());
   });

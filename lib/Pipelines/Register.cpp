@@ -8,6 +8,7 @@
 #include "cleave/Target/Image/Image.h"
 #include "cleave/Transforms/ApplyPlan/Passes.h"
 #include "cleave/Transforms/Autodiff/Passes.h"
+#include "cleave/Transforms/Blocks/Blocks.h"
 #include "cleave/Transforms/Fusion/Fusion.h"
 #include "cleave/Transforms/Sharding/Sharding.h"
 #include "cleave/Transforms/Sizes/Sizes.h"
@@ -33,6 +34,7 @@ void cleave::registerAllPasses() {
   registerFusionPasses();
   registerPlannerPasses();
   registerShardingPasses();
+  registerBlocksPasses();
   registerSizesPasses();
   cpu::registerKernelPasses();
   registerImagePasses();

@@ -1,9 +1,10 @@
 //===- Check.cpp - Can this plan be carried out on this model? -------------===//
 
-#include "cleave/Analysis/Chunks.h"
+#include "cleave/Analysis/Blocks.h"
 #include "cleave/Planner/Planner.h"
 #include "dialects/Interfaces/Interfaces.h"
 #include "dialects/NN/NN.h"
+#include "lib/Planner/Chunks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "runtime/Base/Suggest.h"
 #include "llvm/ADT/StringExtras.h"
@@ -236,13 +237,12 @@ private:
     func::FuncOp kind = findKind(chunk, chunk.getKind());
     if (!kind)
       return failure();
+    if (!chunk.isOfTokens())
+      return checkBlocks(chunk);
     auto batch = plan::entry<plan::BatchOp>(solution);
     auto layout = plan::entry<plan::LayoutOp>(solution);
     for (auto [name, pieces] :
          llvm::zip(chunk.getAlong().getAsValueRange<StringAttr>(), chunk.getPieces())) {
-      if (name != "batch" && name != "sequence")
-        return refuseName(chunk, "plan.unknown_factor: pieces are not made along '" + name + "'",
-                          name, {"batch", "sequence"});
       int64_t size = name == "batch" ? int64_t(batch.getMicro()) : int64_t(batch.getSequence());
       int64_t ways = name == "batch" ? 1 : axes.ways(layout.getDims(), name);
       if (size % ways == 0 && size / ways % pieces == 0)
@@ -269,6 +269,45 @@ private:
                           obstacle->op->getName().getStringRef() + "' " + obstacle->reason,
                       "the last kind runs in pieces, if its results are sums over them");
     return success();
+  }
+
+  /// The kind can go through the dimension of inner values in blocks.
+  LogicalResult checkBlocks(plan::ChunkOp chunk) {
+    auto joint = model.lookupSymbol<func::FuncOp>((chunk.getKind() + ".joint").str());
+    StringRef dim = cast<StringAttr>(chunk.getAlong()[0]).getValue();
+    std::vector<std::string> known = {"batch", "sequence"};
+    bool found = false;
+    if (joint)
+      joint.walk([&](Operation *op) {
+        for (Value v : op->getOperands())
+          for (StringAttr name : nn::dimNames(v.getType())) {
+            found |= name == dim;
+            if (!llvm::is_contained(known, name.str()))
+              known.push_back(name.str());
+          }
+      });
+    if (!found)
+      return refuseName(
+          chunk, "plan.unknown_factor: '" + chunk.getKind() + "' has nothing along '" + dim + "'",
+          dim, known);
+    if (auto obstacle = findBlockObstacle(joint, dim))
+      return refuse(chunk,
+                    "plan.chunk_unsupported: '" + chunk.getKind() +
+                        "' cannot run in pieces along '" + dim + "': '" +
+                        obstacle->op->getName().getStringRef() + "' " + obstacle->reason,
+                    "operators along the dimension compute elements of it, or gather it up");
+    int64_t pieces = chunk.getPieces()[0];
+    auto equal = equalPieces(solution, findKind(chunk, chunk.getKind()), dim, pieces);
+    if (!equal || *equal == pieces)
+      return success();
+    InFlightDiagnostic error =
+        refuse(chunk,
+               "plan.chunk_indivisible: '" + dim + "' does not give " + Twine(pieces) +
+                   " equal pieces on a rank",
+               "pieces are equal where a parameter along the dimension is cut over the ranks of "
+               "the batch too (ZeRO)");
+    error.attachNote() << "suggestion: " << *equal << " pieces";
+    return error;
   }
 
   /// A part of a sequence is a run of memory only if it is of one sequence.

@@ -1,7 +1,7 @@
 //===- Chunks.cpp - How many pieces the last kind runs in ------------------===//
 
 #include "lib/Planner/Chunks.h"
-#include "cleave/Analysis/Chunks.h"
+#include "cleave/Analysis/Blocks.h"
 #include "dialects/NN/NN.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/MathExtras.h"
@@ -17,10 +17,27 @@ public:
         batch(plan::entry<plan::BatchOp>(solution)), layout(plan::entry<plan::LayoutOp>(solution)) {
   }
 
-  /// Pieces along batch and sequence, so that no value has more than `largest` bytes.
-  SmallVector<std::pair<StringRef, int64_t>> choose(int64_t largest) {
-    int64_t wanted = llvm::divideCeil(largestValue(), largest);
-    SmallVector<std::pair<StringRef, int64_t>> chosen;
+  using Pieces = SmallVector<std::pair<StringRef, int64_t>>;
+
+  /// Pieces so that no value has more than `largest` bytes: of the tokens, which needs
+  /// no value twice, or else of another dimension of the largest value.
+  Pieces choose(func::FuncOp kind, int64_t largest) {
+    auto [value, bytes] = largestValue();
+    int64_t wanted = llvm::divideCeil(bytes, largest);
+    Pieces tokens = chooseTokens(wanted);
+    int64_t made = 1;
+    for (auto &[dim, pieces] : tokens)
+      made *= pieces;
+    if (made < wanted)
+      for (StringAttr dim : nn::dimNames(value.getType()))
+        if (dim != "batch" && dim != "sequence" && !findBlockObstacle(joint, dim))
+          return {{dim.getValue(), equalPieces(solution, kind, dim, wanted).value_or(wanted)}};
+    return tokens;
+  }
+
+private:
+  Pieces chooseTokens(int64_t wanted) {
+    Pieces chosen;
     for (StringRef dim : {"batch", "sequence"}) {
       if (wanted == 1 || findChunkObstacle(joint, dim))
         break; // slices are contiguous only if the dimension before is cut to the end
@@ -39,7 +56,6 @@ public:
     return chosen;
   }
 
-private:
   /// The smallest divisor of `size` from `wanted` on; the largest below it if that is
   /// more than four times as many.
   static int64_t divisorNear(int64_t size, int64_t wanted) {
@@ -53,20 +69,22 @@ private:
     return above > 4 * wanted ? below : above;
   }
 
-  /// Bytes of the largest value that the kind makes of a micro-batch on one rank.
-  int64_t largestValue() {
+  /// The largest value that the kind makes of a micro-batch, and its bytes on one rank.
+  std::pair<Value, int64_t> largestValue() {
     llvm::StringMap<DictionaryAttr> factors;
     StringRef kind = joint->getAttrOfType<FlatSymbolRefAttr>("nn.joint").getValue();
     for (auto assign : solution.getOps<plan::AssignOp>())
       if (assign.getKind() == kind)
         factors[assign.getPath()] = assign.getFactors();
-    int64_t most = 1;
+    std::pair<Value, int64_t> most = {Value(), 1};
     for (Operation &op : joint.getBody().front().without_terminator()) {
       auto path = op.getAttrOfType<StringAttr>("nn.path");
       DictionaryAttr cuts = path ? factors.lookup(path.getValue()) : DictionaryAttr();
       for (Value v : op.getResults())
         if (nn::findDim(v.getType(), "batch") >= 0)
-          most = std::max(most, bytesOf(cast<RankedTensorType>(v.getType()), cuts));
+          if (int64_t bytes = bytesOf(cast<RankedTensorType>(v.getType()), cuts);
+              bytes > most.second)
+            most = {v, bytes};
     }
     return most;
   }
@@ -105,12 +123,50 @@ static StringRef lastKind(ModuleOp model) {
   return call && call.getNumResults() == 1 ? call.getCallee() : "";
 }
 
+std::optional<int64_t> equalPieces(plan::SolutionOp solution, func::FuncOp kind, StringRef dim,
+                                   int64_t pieces) {
+  plan::AxisTable axes(solution);
+  auto expand = [&](DictionaryAttr places, StringRef name) {
+    auto list = places ? places.getAs<ArrayAttr>(name) : ArrayAttr();
+    return list ? axes.expand(list) : SmallVector<StringAttr>();
+  };
+  auto data = expand(plan::entry<plan::LayoutOp>(solution).getDims(), "batch");
+  auto isData = [&](StringAttr axis) { return llvm::is_contained(data, axis); };
+  for (unsigned i = 0; i < kind.getNumArguments(); ++i) {
+    auto name = kind.getArgAttrOfType<StringAttr>(i, "nn.parameter");
+    auto type = cast<RankedTensorType>(kind.getArgumentTypes()[i]);
+    int d = nn::findDim(type, dim);
+    if (!name || d < 0)
+      continue;
+    for (auto p : solution.getOps<plan::ParameterOp>()) {
+      if (p.getName() != name.getValue())
+        continue;
+      SmallVector<DictionaryAttr> places = p.getPlaces();
+      bool passes = false;
+      for (StringAttr any : nn::dimNames(type))
+        passes |= llvm::any_of(expand(places[0], any), isData) ||
+                  llvm::any_of(expand(places[1], any), isData);
+      if (!passes)
+        continue;
+      SmallVector<StringAttr> own = expand(places[0], dim);
+      llvm::erase_if(own, isData);
+      int64_t extent = llvm::divideCeil(type.getDimSize(d), axes.size(own));
+      int64_t equal = std::min(pieces, extent);
+      while (extent % equal != 0)
+        ++equal;
+      return equal;
+    }
+  }
+  return std::nullopt;
+}
+
 void writeChunks(plan::SolutionOp solution, ModuleOp model, int64_t largest) {
   StringRef kind = lastKind(model);
   auto joint = model.lookupSymbol<func::FuncOp>((kind + ".joint").str());
   if (kind.empty() || !joint)
     return;
-  auto chosen = ChunkPolicy(solution, joint).choose(largest);
+  auto chosen =
+      ChunkPolicy(solution, joint).choose(model.lookupSymbol<func::FuncOp>(kind), largest);
   if (chosen.empty())
     return;
   SmallVector<StringRef> along;

@@ -89,6 +89,16 @@ static std::vector<Layout> layouts() {
   out.push_back({"tp2_pieces_b8_s2", 1, 2, false, true, 1, 8, 2});
   out.push_back({"dp2_tp2_sp_pieces_b4_s8", 2, 2, true, true, 1, 4, 8});
   out.push_back({"tp4_sp_novocab_micro8_pieces_s2", 1, 4, true, false, 8, 1, 2});
+  // In blocks of the vocabulary, the last one smaller for most.
+  for (Layout l :
+       {Layout{"vocab3", 1, 1}, Layout{"dp2_micro2_vocab4", 2, 1, false, true, 2},
+        Layout{"dp2_tp2_sp_vocab5", 2, 2, true}, Layout{"tp4_novocab_vocab7", 1, 4, false, false},
+        Layout{"dp2_zero1_vocab4", 2, 1, false, true, 1, 1, 1, 1},
+        Layout{"dp2_tp1_zero3_vocab6", 2, 1, false, true, 1, 1, 1, 3},
+        Layout{"recompute_vocab2", 1, 1, false, true, 1, 1, 1, 0, true}}) {
+    l.vocabularyPieces = l.name.back() - '0';
+    out.push_back(l);
+  }
   for (int64_t zero : {1, 2, 3}) {
     std::string name = "zero" + std::to_string(zero);
     out.push_back({name + "_dp2", 2, 1, false, true, 1, 1, 1, zero});

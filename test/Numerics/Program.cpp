@@ -87,9 +87,15 @@ public:
 
 private:
   void addChunk(plan::SolutionOp solution) {
+    OpBuilder b = OpBuilder::atBlockEnd(&solution.getBody().front());
+    if (int64_t blocks = layout.vocabularyPieces; blocks > 1) {
+      int64_t size = (*module)->getAttrOfType<IntegerAttr>("nn.vocab").getInt();
+      while (layout.zero > 1 && size % blocks != 0)
+        ++blocks;
+      plan::ChunkOp::create(b, solution.getLoc(), "head", b.getStrArrayAttr({"vocab"}), blocks);
+    }
     if (layout.batchPieces * layout.sequencePieces == 1)
       return;
-    OpBuilder b = OpBuilder::atBlockEnd(&solution.getBody().front());
     plan::ChunkOp::create(b, solution.getLoc(), "head", b.getStrArrayAttr({"batch", "sequence"}),
                           ArrayRef<int64_t>{layout.batchPieces, layout.sequencePieces});
   }

@@ -27,6 +27,9 @@ struct Layout {
   bool recompute = false;
   /// Only the first `raggedLength` targets of a sequence count.
   bool ragged = false;
+  /// Blocks of the vocabulary that classifier and loss go through; a few more where
+  /// ZeRO needs equal ones.
+  int64_t vocabularyPieces = 1;
 };
 
 /// Targets that count in sequence `n` of a ragged batch of 32 tokens: none, 9, 18

@@ -54,6 +54,12 @@ private:
   std::map<Key, RankTensors> tensors;
 };
 
+/// `count` rows (indices of the first dimension) of each tensor, from `begin` on.
+RankTensors takeRows(const RankTensors &tensors, int64_t begin, int64_t count);
+
+/// Tensors of `all` rows that hold `tensors` from row `begin` on, and zeros.
+RankTensors spreadRows(const RankTensors &tensors, int64_t begin, int64_t all);
+
 struct InterpreterOptions {
   /// Ranks in lockstep, at least one.
   unsigned ranks = 1;

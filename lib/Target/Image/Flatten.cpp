@@ -47,10 +47,10 @@ void expandAccumulates(func::FuncOp entry) {
       continue;
     OpBuilder b(op);
     Location loc = op.getLoc();
-    Value old =
-        nn::LoadOp::create(b, loc, value.getType(), op.getParameterAttr(), op.getSlotAttr());
+    Value old = nn::LoadOp::create(b, loc, value.getType(), op.getParameterAttr(), op.getSlotAttr(),
+                                   op.getRowsAttr());
     Value sum = nn::AddOp::create(b, loc, value.getType(), old, value);
-    nn::StoreOp::create(b, loc, sum, op.getParameterAttr(), op.getSlotAttr());
+    nn::StoreOp::create(b, loc, sum, op.getParameterAttr(), op.getSlotAttr(), op.getRowsAttr());
     op.erase();
   }
 }

@@ -86,6 +86,8 @@ private:
     std::string label = labelOf(unit.ops);
     if (auto state = dyn_cast<StateOpInterface>(op))
       return emitState(state, placement, label);
+    if (op->hasTrait<OpTrait::ConstantLike>())
+      return success(); // lies with the tables
     if (auto offset = dyn_cast<dist::OffsetOp>(op)) {
       addCopy(layout.rankIndex(offset.getAxes(), offset.getBlock()),
               placement.region(op->getResult(0)), label, op->getLoc());

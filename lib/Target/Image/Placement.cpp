@@ -1,10 +1,12 @@
 //===- Placement.cpp - Where every value of an entry lives -----------------===//
 
 #include "lib/Target/Image/Placement.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 namespace cleave::image {
 
+/// Every element takes four bytes.
 static int64_t bytesOf(Value v) { return cast<RankedTensorType>(v.getType()).getNumElements() * 4; }
 
 Placement::Placement(func::FuncOp entry, std::vector<Unit> &units, StateLayout &layout,
@@ -42,6 +44,9 @@ void Placement::placeLoads(ArrayRef<Unit> units) {
     if (auto state = dyn_cast<StateOpInterface>(unit.ops.front()))
       if (state.getStateAccess() == StateAccess::Read)
         fixed[state->getResult(0)] = slotOf(state);
+    DenseElementsAttr elements;
+    if (matchPattern(unit.ops.front(), m_Constant(&elements)))
+      fixed[unit.ops.front()->getResult(0)] = layout.extra(BodyInput::ofTable(elements));
   }
 }
 
@@ -86,8 +91,12 @@ void Placement::forwardStore(StateOpInterface store) {
     fixed[value] = slot; // a matrix product that adds to the slot itself
     return;
   }
+  exec::Address whole =
+      store.getStateRows() ? layout.slot(store.getStateSymbol(), store.getStateSlot()) : slot;
   for (auto &[v, r] : fixed) {
-    if (r.segment != slot.segment || r.offset != slot.offset || v == value || begin(v) > at)
+    bool other = r.segment != slot.segment || r.offset + r.bytes <= whole.offset ||
+                 r.offset >= whole.offset + whole.bytes;
+    if (other || v == value || begin(v) > at)
       continue;
     if (lastUse(v) > at || (lastUse(v) == at && !mayOverwrite(value, v)))
       return;
@@ -173,6 +182,11 @@ void Placement::reuse(const InPlace &p, int64_t at) {
 
 exec::Address Placement::slotOf(StateOpInterface state) const {
   exec::Address slot = layout.slot(state.getStateSymbol(), state.getStateSlot());
+  if (auto rows = state.getStateRows()) {
+    Value v = state->getNumResults() ? Value(state->getResult(0)) : state->getOperand(0);
+    int64_t row = slot.bytes / rows->all;
+    return {slot.segment, slot.offset + rows->begin * row, bytesOf(v), rows->step * row};
+  }
   auto repeat = state->getParentOfType<RepeatOpInterface>();
   if (repeat && repeat.isReversed()) {
     slot.offset += (repeat.getIterations() - 1) * slot.step;

@@ -98,10 +98,19 @@ public:
     return std::nullopt;
   }
 
-  /// The pieces of `kind`, if the plan runs it in pieces.
+  /// The dimension of inner values that `kind` goes through in blocks, and how many,
+  /// if the plan says so.
+  std::optional<std::pair<StringRef, int64_t>> blocksOf(StringRef kind) {
+    for (auto chunk : solution.getOps<plan::ChunkOp>())
+      if (chunk.getKind() == kind && !chunk.isOfTokens())
+        return std::pair(cast<StringAttr>(chunk.getAlong()[0]).getValue(), chunk.getPieces()[0]);
+    return std::nullopt;
+  }
+
+  /// The pieces of the tokens of `kind`, if the plan runs it in such.
   std::optional<Chunks> chunksOf(StringRef kind) {
     for (auto chunk : solution.getOps<plan::ChunkOp>())
-      if (chunk.getKind() == kind) {
+      if (chunk.getKind() == kind && chunk.isOfTokens()) {
         Chunks chunks{chunk.getAlong(), SmallVector<int64_t>(chunk.getPieces()), {}};
         for (StringRef name : chunk.getAlong().getAsValueRange<StringAttr>())
           chunks.blocks.push_back(ways(name));
@@ -228,8 +237,17 @@ LogicalResult applyPlan(ModuleOp module, plan::SolutionOp solution,
     if (!of)
       continue;
     auto original = module.lookupSymbol<func::FuncOp>(of.getValue());
-    SplitKind &kind = kinds[of.getValue()] = splitJoint(joint, annotator.savedOf(of.getValue()));
+    auto blocks = annotator.blocksOf(of.getValue());
+    SplitKind &kind = kinds[of.getValue()] =
+        splitJoint(joint, annotator.savedOf(of.getValue()), blocks ? blocks->first : "");
     kind.chunks = annotator.chunksOf(of.getValue());
+    if (blocks) {
+      Builder b(module.getContext());
+      auto record =
+          b.getDictionaryAttr(b.getNamedAttr(blocks->first, b.getI64IntegerAttr(blocks->second)));
+      kind.forward->setAttr("nn.blocks", record);
+      kind.backward->setAttr("nn.blocks", record);
+    }
     annotator.placeBoundary(kind, original);
     annotator.assign(kind.forward, of.getValue());
     annotator.assign(kind.backward, of.getValue());

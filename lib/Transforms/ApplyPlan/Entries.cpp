@@ -43,11 +43,11 @@ private:
   void end(ValueRange values = {}) { func::ReturnOp::create(b, loc, values); }
 
   Value load(StringRef symbol, nn::Slot slot, Type type) {
-    return nn::LoadOp::create(b, loc, type, symbol, slot);
+    return nn::LoadOp::create(b, loc, type, symbol, slot, DenseI64ArrayAttr());
   }
   Value loadScalar(StringRef symbol) { return load(symbol, nn::Slot::Value, scalar); }
   void accumulate(Value value, StringRef symbol, nn::Slot slot = nn::Slot::Value) {
-    nn::AccumulateOp::create(b, loc, value, symbol, slot);
+    nn::AccumulateOp::create(b, loc, value, symbol, slot, DenseI64ArrayAttr());
   }
   Value constant(Type type, double value) {
     return nn::FillOp::create(b, loc, type, b.getF64FloatAttr(value));
@@ -63,7 +63,7 @@ private:
     entry("prepare", {}, {}, {scalar});
     Value valid = loadScalar("step.valid");
     Value scale = nn::ReciprocalOp::create(b, loc, scalar, valid);
-    nn::StoreOp::create(b, loc, scale, "step.scale", nn::Slot::Value);
+    nn::StoreOp::create(b, loc, scale, "step.scale", nn::Slot::Value, DenseI64ArrayAttr());
     end({valid});
   }
 
@@ -122,7 +122,7 @@ private:
     forParameters([&](nn::ParameterOp p) {
       Type type = p.getTensorType();
       nn::StoreOp::create(b, loc, load(p.getSymName(), nn::Slot::Gradient, type), p.getSymName(),
-                          nn::Slot::Reduced);
+                          nn::Slot::Reduced, DenseI64ArrayAttr());
       Value gradient = load(p.getSymName(), nn::Slot::Reduced, type);
       accumulate(nn::SumSquaresOp::create(b, loc, scalar, gradient), "step.squares");
     });
@@ -146,7 +146,7 @@ private:
                             f(optimizer.eps), f(p.getDecay() ? optimizer.weightDecay : 0.0));
     made->setAttr("dist.factors", factorsOf(p));
     for (auto [slot, value] : llvm::zip(slots, made.getResults()))
-      nn::StoreOp::create(b, loc, value, p.getSymName(), slot);
+      nn::StoreOp::create(b, loc, value, p.getSymName(), slot, DenseI64ArrayAttr());
   }
 
   /// The update of a parameter is cut as its moments are.

@@ -39,7 +39,7 @@ Value Passage::constant(Location loc, Type type, double value) {
 }
 
 void Passage::addLoss(Value value, StringRef total) {
-  nn::AccumulateOp::create(b, value.getLoc(), value, total, nn::Slot::Value);
+  nn::AccumulateOp::create(b, value.getLoc(), value, total, nn::Slot::Value, DenseI64ArrayAttr());
 }
 
 void Passage::forward(Block &from, ValueRange arguments, StringRef total) {
@@ -219,7 +219,7 @@ void Passage::back(const Call &call, Gradients &gradients, function_ref<Value(Va
     Value operand = forward.getOperand(a);
     if (auto source = readerOf(operand))
       nn::AccumulateOp::create(b, forward.getLoc(), gradient, source.getStateSymbol(),
-                               nn::Slot::Gradient);
+                               nn::Slot::Gradient, DenseI64ArrayAttr());
     else
       add(gradients, operand, gradient);
   }

@@ -1,7 +1,7 @@
 //===- Precondition.cpp - What a module must be for a plan to be applied ---===//
 
 #include "lib/Transforms/ApplyPlan/Precondition.h"
-#include "cleave/Analysis/Chunks.h"
+#include "cleave/Analysis/Blocks.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/NN/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -126,27 +126,29 @@ static LogicalResult checkChunk(plan::ChunkOp chunk, ModuleOp module, plan::Solu
   auto last = forward.getTerminator()->getOperand(0).getDefiningOp<func::CallOp>();
   if (!last || last.getCallee() != chunk.getKind() || last.getNumResults() != 1)
     return chunk.emitOpError("runs a kind in pieces that is not the last one");
+  auto refuse = [&](const ChunkObstacle &obstacle, StringRef name) {
+    InFlightDiagnostic error = chunk.emitOpError()
+                               << "runs '" << chunk.getKind() << "' in pieces along '" << name
+                               << "', which it cannot";
+    error.attachNote(obstacle.op->getLoc())
+        << "'" << obstacle.op->getName() << "' " << obstacle.reason;
+    return error;
+  };
+  StringRef first = cast<StringAttr>(chunk.getAlong()[0]).getValue();
+  if (!chunk.isOfTokens()) {
+    auto obstacle = findBlockObstacle(joint, first);
+    return obstacle ? refuse(*obstacle, first) : LogicalResult(success());
+  }
   for (auto [name, pieces] :
        llvm::zip(chunk.getAlong().getAsValueRange<StringAttr>(), chunk.getPieces())) {
-    int64_t size = name == "batch"      ? batch.getMicro()
-                   : name == "sequence" ? int64_t(batch.getSequence())
-                                        : 0;
-    if (size == 0)
-      return chunk.emitOpError() << "makes pieces along '" << name
-                                 << "'; they are along batch or sequence";
+    int64_t size = name == "batch" ? int64_t(batch.getMicro()) : int64_t(batch.getSequence());
     int64_t ways = name == "batch" ? 1 : axes.ways(layout.getDims(), name);
     if (size % (ways * pieces) != 0)
       return chunk.emitOpError() << "cannot make " << pieces << " equal pieces of " << size
                                  << " elements along '" << name << "' on each of " << ways
                                  << " ranks";
-    if (auto obstacle = findChunkObstacle(joint, name)) {
-      InFlightDiagnostic error = chunk.emitOpError()
-                                 << "runs '" << chunk.getKind() << "' in pieces along '" << name
-                                 << "', which it cannot";
-      error.attachNote(obstacle->op->getLoc())
-          << "'" << obstacle->op->getName() << "' " << obstacle->reason;
-      return error;
-    }
+    if (auto obstacle = findChunkObstacle(joint, name))
+      return refuse(*obstacle, name);
   }
   return success();
 }

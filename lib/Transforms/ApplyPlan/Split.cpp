@@ -1,6 +1,7 @@
 //===- Split.cpp - A joint graph cut into forward and backward -------------===//
 
 #include "lib/Transforms/ApplyPlan/Split.h"
+#include "dialects/NN/NN.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -38,7 +39,8 @@ static void fill(func::FuncOp function, Block &from, const llvm::DenseSet<Operat
   func::ReturnOp::create(b, function.getLoc(), returned);
 }
 
-SplitKind splitJoint(func::FuncOp joint, const std::optional<llvm::StringSet<>> &saved) {
+SplitKind splitJoint(func::FuncOp joint, const std::optional<llvm::StringSet<>> &saved,
+                     StringRef unsaved) {
   SplitKind split;
   auto list = [&](StringRef name) {
     return SmallVector<int64_t>(joint->getAttrOfType<DenseI64ArrayAttr>(name).asArrayRef());
@@ -61,6 +63,10 @@ SplitKind splitJoint(func::FuncOp joint, const std::optional<llvm::StringSet<>> 
   // not saved becomes part of the backward, which then reads its operands.
   auto isSaved = [&](Operation *op) {
     auto path = op->getAttrOfType<StringAttr>("nn.path");
+    if (!unsaved.empty() && llvm::any_of(op->getResultTypes(), [&](Type type) {
+          return nn::findDim(type, unsaved) >= 0;
+        }))
+      return false;
     return !saved || (path && saved->contains(path.getValue()));
   };
   llvm::SmallSetVector<Value, 16> reads;

@@ -22,7 +22,7 @@ struct Chunks {
 /// The two halves of a kind and how a caller connects them.
 struct SplitKind {
   mlir::func::FuncOp forward, backward;
-  /// Where the halves take a piece at a time.
+  /// Where the halves take a piece of the tokens at a time.
   std::optional<Chunks> chunks;
   unsigned results = 0;
   llvm::SmallVector<BackwardInput> inputs;
@@ -35,8 +35,10 @@ struct SplitKind {
 /// `@k.backward(inputs…, gradients of active results…) -> gradients of active
 /// arguments`. Everything of the forward that the backward reads is saved; with
 /// `saved`, only results of operators at those paths are, and the backward computes
-/// again what else it needs, from them and from the arguments.
+/// again what else it needs, from them and from the arguments. Values along the
+/// dimension `unsaved`, if it is not empty, are never saved.
 SplitKind splitJoint(mlir::func::FuncOp joint,
-                     const std::optional<llvm::StringSet<>> &saved = std::nullopt);
+                     const std::optional<llvm::StringSet<>> &saved = std::nullopt,
+                     llvm::StringRef unsaved = "");
 
 } // namespace cleave

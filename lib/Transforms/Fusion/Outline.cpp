@@ -164,7 +164,8 @@ private:
       if (auto write = dyn_cast<StateOpInterface>(user);
           write && write.getStateAccess() == StateAccess::Write &&
           write.getStateSymbol() == read.getStateSymbol() &&
-          write.getStateSlot() == read.getStateSlot())
+          write.getStateSlot() == read.getStateSlot() &&
+          write.getStateRows() == read.getStateRows())
         return old;
     return {};
   }

@@ -173,8 +173,8 @@ private:
   Value mask(OpBuilder &b, Location loc, Value value, int64_t d, int64_t size, const Axes &axes,
              double neutral) {
     auto list = b.getArrayAttr(SmallVector<Attribute>(axes.begin(), axes.end()));
-    return dist::MaskOp::create(b, loc, value.getType(), value, "mesh", list, d, size,
-                                llvm::APFloat(neutral));
+    return dist::MaskOp::create(b, loc, value.getType(), value, Value(), "mesh", list, d, size,
+                                llvm::APFloat(neutral), IntegerAttr());
   }
 
   /// Zeros in all the padding of a tensor that is kept.

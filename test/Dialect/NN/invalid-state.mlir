@@ -75,3 +75,21 @@ func.func @moment(%p: tensor<3xf32, #m>, %v: tensor<3xf32, #f>, %s: tensor<f32>)
   %new, %m1, %m2 = nn.adamw %p, %p, %p, %v, %s, %s, %s, %s {beta1 = 0.9 : f64, beta2 = 0.95 : f64, eps = 1.0e-8 : f64, weight_decay = 0.1 : f64} : (tensor<3xf32, #m>, tensor<3xf32, #m>, tensor<3xf32, #m>, tensor<3xf32, #f>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<3xf32, #m>, tensor<3xf32, #m>, tensor<3xf32, #m>)
   return
 }
+
+// -----
+
+nn.parameter @w : tensor<8x6xf32, #nn.dims<ffn, model>> {file_shape = array<i64: 8, 6>, init_mean = 0.0 : f64, init_std = 0.0 : f64}
+func.func @rows() {
+  // expected-error@+1 {{means 2 rows from 7 of 8}}
+  %w = nn.load @w value rows [7, 0, 8] : tensor<2x6xf32, #nn.dims<ffn, model>>
+  return
+}
+
+// -----
+
+nn.parameter @w : tensor<8x6xf32, #nn.dims<ffn, model>> {file_shape = array<i64: 8, 6>, init_mean = 0.0 : f64, init_std = 0.0 : f64}
+func.func @rows() {
+  // expected-error@+1 {{needs rows = [begin, step, all], of a tensor that has rows}}
+  %w = nn.load @w value rows [0, 8] : tensor<2x6xf32, #nn.dims<ffn, model>>
+  return
+}

@@ -37,3 +37,19 @@ func.func @optimizer(%p: tensor<8x6xf32, #fm>, %rate: tensor<f32>) -> tensor<8x6
   %new, %m1, %m2 = nn.adamw %p, %p, %p, %p, %scale, %rate, %r, %r {beta1 = 0.9 : f64, beta2 = 0.95 : f64, eps = 1.0e-8 : f64, weight_decay = 0.1 : f64} : (tensor<8x6xf32, #fm>, tensor<8x6xf32, #fm>, tensor<8x6xf32, #fm>, tensor<8x6xf32, #fm>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<8x6xf32, #fm>, tensor<8x6xf32, #fm>, tensor<8x6xf32, #fm>)
   return %new : tensor<8x6xf32, #fm>
 }
+
+// CHECK-LABEL: @rows
+// CHECK: nn.load @model.layers.0.mlp.up_proj.weight value rows [3, 0, 8] : tensor<2x6xf32, #[[FM]]>
+// CHECK: nn.accumulate %{{.*}}, @model.layers.0.mlp.up_proj.weight gradient rows [3, 0, 8] : tensor<2x6xf32, #[[FM]]>
+func.func @rows() {
+  %w = nn.load @model.layers.0.mlp.up_proj.weight value rows [3, 0, 8] : tensor<2x6xf32, #fm>
+  nn.accumulate %w, @model.layers.0.mlp.up_proj.weight gradient rows [3, 0, 8] : tensor<2x6xf32, #fm>
+  return
+}
+
+// CHECK-LABEL: @constant
+// CHECK: nn.constant dense<[0, 3]> : tensor<2xi32, #{{.*}}>
+func.func @constant() -> tensor<2xi32, #nn.dims<ffn>> {
+  %c = nn.constant dense<[0, 3]> : tensor<2xi32, #nn.dims<ffn>>
+  return %c : tensor<2xi32, #nn.dims<ffn>>
+}

@@ -39,6 +39,11 @@ static void addContractions(Cases &out) {
                  {"batch=2 model=5", "batch=2 model=5", "batch=2 model=5"},
                  {"batch=2 model=5 qkv=3"},
                  "{dim = \"qkv\"}"});
+  out.push_back({"nn.constant",
+                 {},
+                 {"batch=2 model=3"},
+                 "{value = dense<[[1.5, -2.0, 0.25], [0.0, 4.0, 8.0]]>"
+                 " : tensor<2x3xf32, #nn.dims<batch, model>>}"});
   out.push_back({"nn.fill", {}, {"batch=2 model=5"}, "{value = 0.75 : f64}"});
 }
 
@@ -116,6 +121,12 @@ static void addVocabulary(Cases &out) {
       {"nn.cross_entropy_grad", {logits, targets, "positive " + tokens, tokens}, {logits}});
   out.push_back(
       {"nn.cross_entropy_partial", {logits, targets, "int:0:0"}, {tokens, tokens, tokens}});
+  out.push_back({"nn.cross_entropy_partial",
+                 {logits, targets, "int:1:1", "int:2:2", tokens, "positive " + tokens, tokens},
+                 {tokens, tokens, tokens}});
+  out.push_back({"nn.cross_entropy_grad",
+                 {logits, targets, "positive " + tokens, tokens, "int:3:3", "int:1:1"},
+                 {logits}});
   out.push_back({"nn.rescale_sum", {"positive " + tokens, tokens, tokens}, {tokens}});
   out.push_back({"nn.cross_entropy_combine",
                  {tokens, "positive " + tokens, tokens, targets},
