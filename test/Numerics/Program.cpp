@@ -14,7 +14,7 @@
 using namespace mlir;
 namespace cleave::test {
 
-static constexpr int64_t kSequence = 32, kBatch = 8;
+static constexpr int64_t kSequence = 32;
 
 template <typename T> static T need(rt::StatusOr<T> value) {
   if (!value.ok())
@@ -43,10 +43,10 @@ public:
     PlanRequest request;
     request.ranks = layout.dp * layout.tp;
     request.sequence = kSequence;
-    request.globalBatch = kBatch;
+    request.globalBatch = layout.batch;
     request.pins.dp = layout.dp;
     request.pins.tp = layout.tp;
-    request.pins.microBatch = kBatch / layout.dp / layout.microBatches;
+    request.pins.microBatch = layout.batch / layout.dp / layout.microBatches;
     request.pins.sequence = layout.sequence;
     request.pins.vocabulary = layout.vocabulary;
     request.pins.zero = layout.zero;
@@ -153,7 +153,7 @@ private:
   /// axis takes the sequences that a cut of the batch gives it.
   HostTensor tokens(int64_t m, int64_t shift) {
     std::string bytes = readGolden(model, "tokens.bin");
-    int64_t rows = kBatch / layout.microBatches;
+    int64_t rows = layout.batch / layout.microBatches;
     HostTensor out({rows, kSequence});
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t s = 0; s < kSequence; ++s) {
@@ -174,7 +174,7 @@ private:
   }
 
   HostTensor positions() {
-    HostTensor out({kBatch / layout.microBatches, kSequence});
+    HostTensor out({layout.batch / layout.microBatches, kSequence});
     for (size_t i = 0; i < out.data.size(); ++i)
       out.data[i] = static_cast<double>(i % kSequence);
     return out;

@@ -30,6 +30,8 @@ struct Layout {
   /// Blocks of the vocabulary that classifier and loss go through; a few more where
   /// ZeRO needs equal ones.
   int64_t vocabularyPieces = 1;
+  /// Sequences of the step.
+  int64_t batch = 8;
 };
 
 /// Targets that count in sequence `n` of a ragged batch of 32 tokens: none, 9, 18

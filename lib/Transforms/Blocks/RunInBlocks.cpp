@@ -51,8 +51,8 @@ public:
     int64_t size = llvm::divideCeil(extent, blocks), full = extent / size;
     if (extent % size != 0 && (!scanned.empty() || !stacked.empty()))
       return split.inside.front()->emitOpError()
-             << "cannot go through the " << extent << " of '" << dim.getValue() << "' in "
-             << blocks << " blocks: with a parameter that is gathered or a gradient that is "
+             << "cannot go through the " << extent << " of '" << dim.getValue() << "' in " << blocks
+             << " blocks: with a parameter that is gathered or a gradient that is "
              << "scattered, blocks must be equal";
     repeat(size, full);
     if (int64_t rest = extent - size * full) {
@@ -206,25 +206,25 @@ private:
     }
     for (Value v : stacked)
       made.push_back(v.getType());
-    auto loop = nn::RepeatOp::create(b, loc, TypeRange(ValueRange(carried)), made,
-                                     b.getI64IntegerAttr(full), b.getArrayAttr({dim}),
-                                     DenseI64ArrayAttr(), DenseI64ArrayAttr(), UnitAttr(),
-                                     DenseI64ArrayAttr(), carried, wholes);
+    auto loop =
+        nn::RepeatOp::create(b, loc, TypeRange(ValueRange(carried)), made,
+                             b.getI64IntegerAttr(full), b.getArrayAttr({dim}), DenseI64ArrayAttr(),
+                             DenseI64ArrayAttr(), UnitAttr(), DenseI64ArrayAttr(), carried, wholes);
     {
       OpBuilder::InsertionGuard guard(b);
-      Block *block = b.createBlock(&loop.getBody(), {}, slices,
-                                   SmallVector<Location>(slices.size(), loc));
+      Block *block =
+          b.createBlock(&loop.getBody(), {}, slices, SmallVector<Location>(slices.size(), loc));
       unsigned first = carried.size();
       carried.assign(block->args_begin(), block->args_begin() + first);
-      SmallVector<Value> stack =
-          build({size, block->getArgument(first), {0, size, extent}},
-                ValueRange(block->getArguments()).drop_front(first + 1));
+      SmallVector<Value> stack = build({size, block->getArgument(first), {0, size, extent}},
+                                       ValueRange(block->getArguments()).drop_front(first + 1));
       SmallVector<Value> yielded = carried;
       llvm::append_range(yielded, stack);
       nn::YieldOp::create(b, loc, yielded);
     }
     carried.assign(loop.getLast().begin(), loop.getLast().end());
-    for (auto [v, whole] : llvm::zip(SmallVector<Value>(stacked.begin(), stacked.end()), loop.getStacked()))
+    for (auto [v, whole] :
+         llvm::zip(SmallVector<Value>(stacked.begin(), stacked.end()), loop.getStacked()))
       v.replaceUsesWithIf(whole, [&](OpOperand &use) { return !inside.contains(use.getOwner()); });
   }
 
@@ -254,8 +254,9 @@ private:
     for (auto [v, slice] : llvm::zip(scanned, slices))
       map.map(v, slice);
     for (auto [v, read] : reads)
-      map.map(v, read.buildForRows(b, {}, blockType(v.getType(), piece.size), piece.rows)
-                     ->getResult(0));
+      map.map(
+          v,
+          read.buildForRows(b, {}, blockType(v.getType(), piece.size), piece.rows)->getResult(0));
     SmallVector<Value> next;
     ValueRange before(carried);
     for (Operation *op : split.inside) {
@@ -275,8 +276,8 @@ private:
   /// what it hands on to `next`.
   SmallVector<Value> buildOp(Operation *op, const Piece &piece, IRMapping &map, ValueRange &before,
                              SmallVector<Value> &next) {
-    SmallVector<Value> operands = llvm::map_to_vector(
-        op->getOperands(), [&](Value v) { return map.lookupOrDefault(v); });
+    SmallVector<Value> operands =
+        llvm::map_to_vector(op->getOperands(), [&](Value v) { return map.lookupOrDefault(v); });
     SmallVector<Type> types = llvm::map_to_vector(
         op->getResultTypes(), [&](Type type) { return blockType(type, piece.size); });
     Operation *last = lastOp();
@@ -320,9 +321,9 @@ private:
         continue;
       ValueRange own = rest.take_front(gathered.lookup(op));
       rest = rest.drop_front(own.size());
-      SmallVector<Value> results(own), operands = llvm::map_to_vector(op->getOperands(), [&](Value v) {
-        return has(v) ? Value() : v;
-      });
+      SmallVector<Value> results(own),
+          operands =
+              llvm::map_to_vector(op->getOperands(), [&](Value v) { return has(v) ? Value() : v; });
       if (auto blockwise = dyn_cast<BlockwiseOpInterface>(op))
         results = blockwise.buildBlocksEnd(b, operands, own);
       op->replaceAllUsesWith(results);
@@ -363,8 +364,8 @@ private:
 /// The one dimension of `nn.blocks` and its blocks.
 static FailureOr<std::pair<StringAttr, int64_t>> blocksOf(func::FuncOp function) {
   auto dict = function->getAttrOfType<DictionaryAttr>("nn.blocks");
-  auto number = dict && dict.size() == 1 ? dyn_cast<IntegerAttr>(dict.begin()->getValue())
-                                         : IntegerAttr();
+  auto number =
+      dict && dict.size() == 1 ? dyn_cast<IntegerAttr>(dict.begin()->getValue()) : IntegerAttr();
   if (!number || number.getInt() < 1 || function.isExternal())
     return function.emitOpError("needs a body, and in nn.blocks one dimension with the number of "
                                 "its blocks");

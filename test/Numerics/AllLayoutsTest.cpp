@@ -1,0 +1,104 @@
+//===- AllLayoutsTest.cpp - Every valid layout on up to 8 ranks ------------===//
+//
+// Enumerated from what can be pinned, not from a list: every degree of data and
+// tensor parallelism whose product is at most 8, with every combination of sequence
+// and vocabulary cut, ZeRO stage, recomputation, micro-batches, and pieces of
+// classifier and loss. Each equals one rank to 1e-9. `scripts/test --all-layouts`
+// runs them; `LayoutsTest` is the spread that every run has.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Comparison.h"
+#include <tuple>
+
+using namespace cleave;
+using namespace cleave::test;
+
+/// The largest batch of at most 8 sequences that `dp` ranks share in even micro-batches.
+static int64_t batchFor(int64_t dp) {
+  int64_t batch = 8 / dp * dp;
+  return batch / dp % 2 == 0 || batch / dp == 1 ? batch : batch - dp;
+}
+
+/// The golden models have four query heads, which three, five, … ranks cannot share.
+static bool dealsOutHeads(int64_t tp) { return 4 % tp == 0; }
+
+/// The combinations of everything beside the two degrees.
+static void addVariants(std::vector<Layout> &out, int64_t dp, int64_t tp) {
+  int64_t batch = batchFor(dp), each = batch / dp;
+  for (bool sequence : {false, true})
+    for (bool vocabulary : {true, false})
+      for (int64_t zero : {0, 1, 2, 3})
+        for (bool recompute : {false, true})
+          for (int64_t micro : {1, 2}) {
+            if ((tp == 1 && (sequence || !vocabulary)) || (dp == 1 && zero > 0) || each % micro)
+              continue;
+            Layout layout{"", dp, tp, sequence, vocabulary, micro};
+            layout.zero = zero;
+            layout.recompute = recompute;
+            layout.batch = batch;
+            // None, pieces of the tokens, blocks of the vocabulary, in turn.
+            int64_t kind = static_cast<int64_t>(out.size()) % 3;
+            if (kind == 1)
+              layout.batchPieces = each / micro;
+            else if (kind == 2)
+              layout.vocabularyPieces = 3;
+            layout.name = "dp" + std::to_string(dp) + "_tp" + std::to_string(tp) +
+                          (sequence ? "_sp" : "") + (vocabulary ? "" : "_novocab") + "_zero" +
+                          std::to_string(zero) + (recompute ? "_recompute" : "") + "_micro" +
+                          std::to_string(micro) + (kind == 1 ? "_tokens" : "") +
+                          (kind == 2 ? "_blocks" : "");
+            out.push_back(layout);
+          }
+}
+
+static std::vector<Layout> allLayouts() {
+  std::vector<Layout> out;
+  for (int64_t dp = 1; dp <= 8; ++dp)
+    for (int64_t tp = 1; dp * tp <= 8; ++tp)
+      if (dealsOutHeads(tp))
+        addVariants(out, dp, tp);
+  return out;
+}
+
+namespace cleave::test {
+void PrintTo(const Layout &layout, std::ostream *os) { *os << layout.name; }
+} // namespace cleave::test
+
+class AllLayouts : public testing::TestWithParam<std::tuple<std::string, Layout>> {};
+
+TEST_P(AllLayouts, EqualOneRank) {
+  const auto &[model, layout] = GetParam();
+  static std::map<std::pair<std::string, int64_t>, StepResult> ones;
+  auto [one, fresh] = ones.try_emplace({model, layout.batch});
+  if (fresh)
+    one->second = runStep0(model, {.name = "one rank", .batch = layout.batch});
+  expectEqual(runStep0(model, layout), one->second);
+}
+
+TEST(Refused, HeadsThatCannotBeDealtOut) {
+  for (int64_t tp = 2; tp <= 8; ++tp)
+    for (const char *model : {"t0", "gpt2-mini"})
+      if (!dealsOutHeads(tp)) {
+        SCOPED_TRACE(model + std::string(" tp=") + std::to_string(tp));
+        std::string refusal;
+        try {
+          runStep0(model, {"refused", 1, tp});
+        } catch (const std::exception &error) {
+          refusal = error.what();
+        }
+        EXPECT_NE(refusal.find("error[plan.heads_indivisible]"), std::string::npos) << refusal;
+      }
+}
+
+static const std::string kModels[] = {"t0", "t0-tied", "t0-vocab251", "gpt2-mini"};
+INSTANTIATE_TEST_SUITE_P(All, AllLayouts,
+                         testing::Combine(testing::ValuesIn(kModels),
+                                          testing::ValuesIn(allLayouts())),
+                         [](const testing::TestParamInfo<AllLayouts::ParamType> &info) {
+                           std::string name =
+                               std::get<0>(info.param) + "_" + std::get<1>(info.param).name;
+                           for (char &c : name)
+                             c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                           return name;
+                         });
