@@ -14,10 +14,10 @@ using namespace cleave::nn;
 LogicalResult RopeOp::verify() {
   if (getType() != getInput().getType())
     return emitOpError("needs a result of its input's type");
-  int64_t width = getType().getShape().back();
-  if (static_cast<int64_t>(getFrequencies().size()) * 2 != width)
-    return emitOpError() << "has " << getFrequencies().size() << " frequencies for a width of "
-                         << width << "; it needs half as many";
+  int64_t width = getType().getShape().back(), pairs = getFrequencies().size();
+  if (pairs == 0 || width % (2 * pairs))
+    return emitOpError() << "has " << pairs << " frequencies for a width of " << width
+                         << "; twice as many divide the width";
   for (StringAttr n : dimNames(getPositions()))
     if (findDim(getType(), n) < 0)
       return emitOpError() << "has positions along '" << n.getValue() << "', which its input lacks";
@@ -47,8 +47,9 @@ LogicalResult RopeOp::interpret(ArrayRef<const HostTensor *> in, MutableArrayRef
     int d = findDim(getPositions().getType(), n);
     strides.push_back(d < 0 ? 0 : own[d]);
   }
-  int64_t width = out[0].shape.back(), half = width / 2;
+  int64_t width = out[0].shape.back(), half = getFrequencies().size();
   int64_t row = 0;
+  out[0].data = in[0]->data;
   forEachIndex(ArrayRef<int64_t>(out[0].shape).drop_back(), [&](ArrayRef<int64_t> i) {
     double position = in[1]->data[linearIndex(i, strides)];
     const double *x = in[0]->data.data() + row * width;

@@ -6,10 +6,10 @@ include "dialects/NN/NNBase.td"
 def NN_RopeOp : NN_ComputeOp<"rope", [NN_Differentiable, NN_Fusable<["getFusionDims", "getBodyInputs"]>]> {
   let summary = "Rotary position embedding, half layout";
   let description = [{
-    Rotates the pairs (i, i + D/2) of the last dimension (of size D) by the
-    angle `position · frequencies[i]`; `frequencies` has D/2 entries and holds
-    every kind of rope scaling already. `inverse` rotates back, which is also
-    the gradient.
+    Rotates the pairs (i, i + n) of the last dimension by the angle
+    `position · frequencies[i]`, i < n; the n `frequencies` hold every kind of
+    rope scaling already. 2n divides the dimension's size, and values from 2n on
+    stay as they are. `inverse` rotates back, which is also the gradient.
   }];
   let arguments = (ins NN_Tensor:$input, NN_Tensor:$positions,
                        DenseF64ArrayAttr:$frequencies, UnitAttr:$inverse);

@@ -21,7 +21,7 @@ FusionDims RopeOp::getFusionDims(unsigned) {
   return dims;
 }
 
-/// [2, D/2]: turns per position as the sum of two f32.
+/// [2, n]: turns per position as the sum of two f32.
 SmallVector<BodyInput> RopeOp::getBodyInputs() {
   SmallVector<float> high, low;
   for (double frequency : getFrequencies()) {
@@ -53,15 +53,15 @@ static BodyScalar sineOfTurns(const BodyScalar &t) {
   return sum * x;
 }
 
-/// Loops over the leading dimensions, the part (first or second half) and the
-/// pair; operands: the element, its partner, the position, the frequency.
+/// Loops over the leading dimensions and three more, as in RopeOp::buildBody; operands:
+/// the element, its partner, the position, the frequency.
 static SmallVector<AffineMap> ropeMaps(OpBuilder &b, RankedTensorType type, Value positions) {
-  int64_t lead = type.getRank() - 1, loops = lead + 2;
+  int64_t lead = type.getRank() - 1, loops = lead + 3;
   SmallVector<AffineExpr> own, partner, position;
   for (int64_t d = 0; d < loops; ++d)
     own.push_back(b.getAffineDimExpr(d));
   partner = own;
-  partner[lead] = 1 - own[lead];
+  partner[lead + 1] = 1 - own[lead + 1];
   for (StringAttr name : dimNames(positions))
     position.push_back(own[findDim(type, name)]);
   auto map = [&](ArrayRef<AffineExpr> exprs) {
@@ -69,22 +69,25 @@ static SmallVector<AffineMap> ropeMaps(OpBuilder &b, RankedTensorType type, Valu
   };
   AffineExpr zero = b.getAffineConstantExpr(0), one = b.getAffineConstantExpr(1);
   return {
-      map(own), map(partner), map(position), map({zero, own[lead + 1]}), map({one, own[lead + 1]}),
+      map(own), map(partner), map(position), map({zero, own[lead + 2]}), map({one, own[lead + 2]}),
       map(own)};
 }
 
+/// The last dimension becomes three: a block of 2n values, of which the first one is
+/// turned, the half within the block, the pair.
 SmallVector<Value> RopeOp::buildBody(OpBuilder &b, ValueRange operands,
                                      ArrayRef<RankedTensorType> types) {
   Location loc = getLoc();
   RankedTensorType type = types[0], input = tensorType(operands[0]);
-  int64_t lead = input.getRank() - 1, half = input.getShape().back() / 2;
+  int64_t lead = input.getRank() - 1, half = getFrequencies().size();
+  int64_t blocks = input.getShape().back() / (2 * half);
   auto plain = RankedTensorType::get(input.getShape(), input.getElementType());
   SmallVector<int64_t> shape(input.getShape().drop_back());
-  shape.append({2, half});
+  shape.append({blocks, 2, half});
   SmallVector<ReassociationIndices> groups;
   for (int64_t d = 0; d < lead; ++d)
     groups.push_back({d});
-  groups.push_back({lead, lead + 1});
+  groups.push_back({lead, lead + 1, lead + 2});
   auto halves = RankedTensorType::get(shape, input.getElementType());
   Value x = tensor::CastOp::create(b, loc, plain, operands[0]);
   x = tensor::ExpandShapeOp::create(b, loc, halves, x, groups);
@@ -96,12 +99,19 @@ SmallVector<Value> RopeOp::buildBody(OpBuilder &b, ValueRange operands,
     BodyScalar position = p[2].toFloat(), high = p[3], low = p[4];
     BodyScalar turns = position.fma(high, -(position * high).nearest()) + position * low;
     BodyScalar sine = sineOfTurns(turns), cosine = sineOfTurns(turns + 0.25);
-    Value part = linalg::IndexOp::create(inner, at, lead);
-    BodyScalar index(inner, at, arith::IndexCastOp::create(inner, at, inner.getI32Type(), part));
+    auto index = [&](int64_t loop) {
+      Value number = linalg::IndexOp::create(inner, at, loop);
+      return BodyScalar(inner, at,
+                        arith::IndexCastOp::create(inner, at, inner.getI32Type(), number));
+    };
     // The first half turns towards minus the second one; backwards, the other way.
-    BodyScalar sign = getInverse() ? index == 1.0 : index == 0.0;
+    BodyScalar part = index(lead + 1);
+    BodyScalar sign = getInverse() ? part == 1.0 : part == 0.0;
     BodyScalar partner = sign.select(-p[1], p[1]);
-    linalg::YieldOp::create(inner, at, (p[0] * cosine + partner * sine).value());
+    BodyScalar turned = p[0] * cosine + partner * sine;
+    if (blocks > 1)
+      turned = (index(lead) == 0.0).select(turned, p[0]);
+    linalg::YieldOp::create(inner, at, turned.value());
   };
   Value rotated = linalg::GenericOp::create(b, loc, TypeRange(halves),
                                             ValueRange{x, x, operands[1], operands[2], operands[2]},

@@ -13,15 +13,33 @@ namespace cleave::frontend {
 
 int64_t Parameter::elements() const {
   int64_t count = 1;
-  for (int64_t size : fileShape)
-    count *= size;
+  for (const NamedDim &dim : dims)
+    count *= dim.size;
   return count;
+}
+
+int64_t Parameter::activeElements() const {
+  return activeSlices ? elements() / dims.front().size * *activeSlices : elements();
 }
 
 int64_t ModelDescription::parameterCount() const {
   int64_t count = 0;
   for (const Parameter &p : parameters)
     count += p.elements();
+  return count;
+}
+
+int64_t ModelDescription::activeParameterCount() const {
+  int64_t count = 0;
+  for (const Parameter &p : parameters)
+    count += p.activeElements();
+  return count;
+}
+
+int64_t ModelDescription::tensorCount() const {
+  int64_t count = 0;
+  for (const Parameter &p : parameters)
+    count += p.tensors();
   return count;
 }
 
@@ -89,9 +107,23 @@ Parameter parameter(std::string name, std::vector<std::vector<NamedDim>> groups,
   return p;
 }
 
+Parameter expertParameter(std::string name, NamedDim experts, int64_t active,
+                          std::vector<std::vector<NamedDim>> groups, Init init) {
+  const bool perSlice = name.find("{}") != std::string::npos;
+  if (perSlice)
+    groups.insert(groups.begin(), {std::move(experts)});
+  else
+    groups.front().insert(groups.front().begin(), std::move(experts));
+  Parameter p = parameter(std::move(name), std::move(groups), init);
+  if (perSlice)
+    p.fileShape.erase(p.fileShape.begin());
+  p.tensorPerSlice = perSlice;
+  p.activeSlices = active;
+  return p;
+}
+
 Parameter outputParameter(bool tied, std::string embedding, NamedDim vocab, NamedDim model,
-                          Init init) {
-  const char *own = "lm_head.weight";
+                          Init init, const std::string &own) {
   Parameter p = parameter(tied ? std::move(embedding) : own, {{vocab}, {model}}, init);
   if (tied)
     p.aliases = {own};
@@ -114,8 +146,8 @@ rt::StatusOr<std::vector<Parameter>> collectParameters(const Architecture &archi
         continue;
       }
       int64_t elements = 1;
-      for (int64_t size : local.fileShape)
-        if (llvm::MulOverflow(elements, size, elements))
+      for (const NamedDim &dim : local.dims)
+        if (llvm::MulOverflow(elements, dim.size, elements))
           return rt::userError("config.too_large",
                                "\"" + it->getKey().str() + "\" has more than 2^63 elements");
       if (llvm::AddOverflow(total, elements, total))

@@ -29,6 +29,7 @@ struct LayerKind {
   bool usesPositions = false;
   /// Names are those inside the layer; a call's prefix completes them.
   std::vector<Parameter> parameters = {};
+  /// Absent: the kind is described by its parameters alone and can't be trained.
   std::function<void(LayerGraph &)> graph = {};
 };
 
@@ -87,10 +88,17 @@ inline Init constantInit(double value) { return {value, 0}; }
 /// file and of four in the graph.
 Parameter parameter(std::string name, std::vector<std::vector<NamedDim>> groups, Init init);
 
-/// The output matrix under its own name, `lm_head.weight`, or, where it is tied,
-/// the embedding named `embedding`, which files may also hold under the other.
+/// The weights of all `experts`, of which a token is sent to `active`. With `{}` in the
+/// name files hold a tensor of shape `groups` for each expert; else one for all, whose
+/// first dimension counts experts and then what the first group holds: `{{}, {model},
+/// {ffn}}` is [experts, model, ffn], `{{ffn}, {model}}` is [experts · ffn, model].
+Parameter expertParameter(std::string name, NamedDim experts, int64_t active,
+                          std::vector<std::vector<NamedDim>> groups, Init init);
+
+/// The output matrix under its own name, or, where it is tied, the embedding named
+/// `embedding`, which files may also hold under the other.
 Parameter outputParameter(bool tied, std::string embedding, NamedDim vocab, NamedDim model,
-                          Init init);
+                          Init init, const std::string &own = "lm_head.weight");
 
 /// Every parameter of the model once, in order of first use; uses add aliases. An error if the
 /// number of elements leaves 64 bits.

@@ -120,13 +120,15 @@ rt::Status Config::readKey(const JsonValue &object, const ConfigKey &key) {
                              typeName(key.type)));
   } else if (key.use != KeyUse::Derived) {
     entry.value = toJson(key.fallback);
-    if (key.use != KeyUse::Fixed)
+    if (key.use != KeyUse::Fixed && !entry.value.isNull())
       noteDefault(std::string(key.name), entry.value, "default of the family");
   }
   if (key.use == KeyUse::Dropout && entry.value.number() > 0)
     dropouts.push_back({std::string(entry.spelling), entry.value.number(),
                         entry.source ? entry.source->where(file) : rt::Where{file}});
   entries.push_back(std::move(entry));
+  if (key.use == KeyUse::Untrained && !entries.back().value.sameValue(toJson(key.fallback)))
+    leaveUntrained(key.name, key.what, rt::toString(toJson(key.fallback)));
   return rt::Status::success();
 }
 
@@ -182,6 +184,39 @@ void Config::listUnused(const JsonValue &object,
 void Config::noteUnused(std::string path) {
   note(fmt::format("\"{}\" is not read", path));
   unusedKeys.push_back({std::move(path), ""});
+}
+
+void Config::leaveUntrained(std::string_view name, std::string_view feature,
+                            std::string suggestion) {
+  rt::Error result =
+      error("config.feature_unsupported", name,
+            fmt::format("{} can't be trained yet (\"{}\")", feature, name))
+          .withRule("inspect describes every model of a family; compile and plan take those whose "
+                    "features have operators");
+  leaveUntrained(std::move(result).suggest(suggestion.empty()
+                                               ? "`cleave inspect` for its sizes and counts"
+                                               : fmt::format("\"{}\": {}", name, suggestion)));
+}
+
+rt::StatusOr<Config> Config::readPart(std::string_view name,
+                                      std::vector<std::span<const ConfigKey>> tables) {
+  const JsonValue *object = given(name);
+  if (object && !object->isObject())
+    return error("config.wrong_type", name,
+                 fmt::format("\"{}\" is {}, not an object", name, object->kindName()))
+        .withRule(fmt::format("\"{}\" is an object", name))
+        .suggest("{}");
+  const JsonValue empty = JsonValue::object();
+  CLEAVE_RT_ASSIGN_OR_RETURN(
+      Config part, read(object ? std::as_const(*object) : empty, file, std::move(tables)));
+  for (const DefaultedKey &key : part.defaults)
+    noteDefault(fmt::format("{}.{}", name, key.key), key.value, key.reason);
+  for (const UnusedKey &key : part.unusedKeys)
+    unusedKeys.push_back({fmt::format("{}.{}", name, key.key), key.reason});
+  std::ranges::move(part.notes, std::back_inserter(notes));
+  std::ranges::move(part.dropouts, std::back_inserter(dropouts));
+  std::ranges::move(part.untrained, std::back_inserter(untrained));
+  return part;
 }
 
 const Config::Entry *Config::entry(std::string_view name) const {

@@ -36,6 +36,9 @@ enum class KeyUse {
   Dropout,
   /// Only the default is supported; anything else changes the model.
   Fixed,
+  /// Like Optional; anything but the default leaves the parameters as they are, and
+  /// can't be trained.
+  Untrained,
   /// Of no consequence for training; may be there.
   Ignored,
 };
@@ -100,6 +103,14 @@ constexpr ConfigKey fixed(std::string_view name, KeyType type, KeyDefault value,
   key.what = what;
   return key;
 }
+/// A key whose values other than `value` change what is computed, in a way that is not
+/// built; the parameters are the same.
+constexpr ConfigKey untrained(std::string_view name, KeyType type, KeyDefault value,
+                              std::string_view what) {
+  ConfigKey key{name, type, KeyUse::Untrained, value};
+  key.what = what;
+  return key;
+}
 /// A key that code reads as it stands (an object).
 constexpr ConfigKey structured(std::string_view name, std::string_view what) {
   ConfigKey key{name, KeyType::Any, KeyUse::Derived};
@@ -139,6 +150,18 @@ public:
   void note(std::string text) { notes.push_back(std::move(text)); }
   /// A member of a structured key that nothing reads ("rope_scaling.foo").
   void noteUnused(std::string path);
+  /// Says that the model can't be trained for what `name` asks for; `feature` completes
+  /// "layers of experts". Kind `config.feature_unsupported`; `suggestion` is a value that
+  /// would work, if there is one.
+  void leaveUntrained(std::string_view name, std::string_view feature, std::string suggestion = "");
+  /// The same with an error of its own.
+  void leaveUntrained(rt::Error error) { untrained.push_back(std::move(error)); }
+
+  /// Reads the object that the structured key `name` holds by tables of its own. What it
+  /// defaulted and did not read is listed here, under "name.". An absent object counts as
+  /// an empty one.
+  rt::StatusOr<Config> readPart(std::string_view name,
+                                std::vector<std::span<const ConfigKey>> tables);
 
   /// The place of a key's value, or the file as a whole.
   rt::Where where(std::string_view name) const;
@@ -154,6 +177,7 @@ public:
   std::vector<UnusedKey> unusedKeys;
   std::vector<std::string> notes;
   std::vector<DropoutKey> dropouts;
+  std::vector<rt::Error> untrained;
 
 private:
   struct Entry {

@@ -20,6 +20,16 @@ struct FamilyModel {
   std::optional<int64_t> window = {};
 };
 
+/// A `model_type` whose text model is described in a part of the file, beside parts for
+/// pictures or sound. Only the text is compiled.
+struct Wrapper {
+  std::string_view modelType;
+  std::string_view className;
+  /// The key of the part, and the model_type that stands in it.
+  std::string_view part;
+  std::string_view textType;
+};
+
 struct Family {
   /// Value of `model_type`.
   std::string_view modelType;
@@ -32,6 +42,9 @@ struct Family {
 
 /// All families, in alphabetical order of `modelType`.
 std::span<const Family *const> families();
+
+/// All wrappers, in alphabetical order of `modelType`.
+std::span<const Wrapper> wrappers();
 
 /// Keys that every Hugging Face config may hold, whatever the family.
 std::span<const ConfigKey> commonKeys();

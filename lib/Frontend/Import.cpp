@@ -225,6 +225,7 @@ OwningOpRef<ModuleOp> Importer::run() {
 } // namespace
 
 OwningOpRef<ModuleOp> importModel(const ModelDescription &model, MLIRContext &context) {
+  assert(model.untrained.empty() && "refuseUntrained comes first");
   context.loadDialect<nn::NNDialect, func::FuncDialect>();
   return Importer(model, context).run();
 }

@@ -67,22 +67,27 @@ Value LayerGraph::linear(StringRef path, Value x, StringRef stem, ArrayRef<Strin
   return y;
 }
 
-Value LayerGraph::rmsNorm(StringRef path, Value x, StringRef stem, double eps) {
-  Value weight = parameter((stem + ".weight").str());
-  // One root of a mean square for each row that the weight spans.
+/// One statistic for each row of `x` that `weight` spans.
+static Type rowsOf(Value x, Value weight) {
   auto type = cast<RankedTensorType>(x.getType());
   unsigned rows = type.getRank() - cast<RankedTensorType>(weight.getType()).getRank();
-  Type row = nn::namedTensor(type.getElementType(), type.getShape().take_front(rows),
-                             nn::dimNames(type).take_front(rows));
-  return place(path, nn::RmsNormOp::create(builder, at(path), type, row, x, weight,
-                                           builder.getF64FloatAttr(eps)))
+  return nn::namedTensor(type.getElementType(), type.getShape().take_front(rows),
+                         nn::dimNames(type).take_front(rows));
+}
+
+Value LayerGraph::rmsNorm(StringRef path, Value x, StringRef stem, double eps, double offset) {
+  Value weight = parameter((stem + ".weight").str());
+  if (offset != 0)
+    weight = add((path + ".weight").str(), weight, fill((path + ".offset").str(), weight, offset));
+  return place(path, nn::RmsNormOp::create(builder, at(path), x.getType(), rowsOf(x, weight), x,
+                                           weight, builder.getF64FloatAttr(eps)))
       .getResult();
 }
 
 Value LayerGraph::layerNorm(StringRef path, Value x, StringRef stem, double eps) {
-  Type row = tokenType({}, x.getType());
-  return place(path, nn::LayerNormOp::create(builder, at(path), x.getType(), row, row, x,
-                                             parameter((stem + ".weight").str()),
+  Value weight = parameter((stem + ".weight").str());
+  Type row = rowsOf(x, weight);
+  return place(path, nn::LayerNormOp::create(builder, at(path), x.getType(), row, row, x, weight,
                                              parameter((stem + ".bias").str()),
                                              builder.getF64FloatAttr(eps)))
       .getResult();

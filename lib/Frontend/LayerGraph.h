@@ -46,11 +46,13 @@ public:
   /// layer has it.
   mlir::Value linear(llvm::StringRef path, mlir::Value x, llvm::StringRef stem,
                      llvm::ArrayRef<llvm::StringRef> dims);
-  /// RMS normalisation with `<stem>.weight`.
-  mlir::Value rmsNorm(llvm::StringRef path, mlir::Value x, llvm::StringRef stem, double eps);
+  /// RMS normalisation with `<stem>.weight`, to which `offset` is added.
+  mlir::Value rmsNorm(llvm::StringRef path, mlir::Value x, llvm::StringRef stem, double eps,
+                      double offset = 0);
   /// Layer normalisation with `<stem>.weight` and `<stem>.bias`.
   mlir::Value layerNorm(llvm::StringRef path, mlir::Value x, llvm::StringRef stem, double eps);
-  /// Rotation by position, half layout; radians per position and pair.
+  /// Rotation by position, half layout; radians per position and pair. Of a last
+  /// dimension wider than twice the pairs, only the beginning is rotated.
   mlir::Value rope(llvm::StringRef path, mlir::Value x, llvm::ArrayRef<double> frequencies);
   /// Causal attention; scores are multiplied by `scale`.
   mlir::Value attention(llvm::StringRef path, mlir::Value query, mlir::Value key, mlir::Value value,

@@ -15,10 +15,16 @@ namespace cleave::frontend {
 
 using rt::JsonValue;
 
+/// Shown where any family would do.
+static constexpr std::string_view kExample = "llama";
+
 std::vector<std::string> supportedFamilies() {
   std::vector<std::string> names;
   for (const Family *family : families())
     names.emplace_back(family->modelType);
+  for (const Wrapper &wrapper : wrappers())
+    names.emplace_back(wrapper.modelType);
+  std::ranges::sort(names);
   return names;
 }
 
@@ -30,31 +36,61 @@ static std::string nestedType(const JsonValue &root) {
   return "";
 }
 
+/// The model_type whose class in transformers is called `name`.
+static std::optional<std::string_view> typeOfClass(std::string_view name) {
+  for (const Family *family : families())
+    if (name == family->className)
+      return family->modelType;
+  for (const Wrapper &wrapper : wrappers())
+    if (name == wrapper.className)
+      return wrapper.modelType;
+  return std::nullopt;
+}
+
 static rt::Error familyMissing(const JsonValue &root, const std::string &file) {
-  std::string suggestion = fmt::format("\"model_type\": \"{}\"", families().back()->modelType);
+  std::string_view likely = kExample;
   if (const JsonValue *classes = root.find("architectures"); classes && classes->isArray())
     for (const JsonValue &name : classes->elements())
-      for (const Family *family : families())
-        if (name.isString() && name.string() == family->className)
-          suggestion = fmt::format("\"model_type\": \"{}\"", family->modelType);
+      if (name.isString())
+        likely = typeOfClass(name.string()).value_or(likely);
   rt::Error error =
       rt::userError("config.missing_key", "\"model_type\" is missing, so the family is unknown")
           .at(root.where(file))
           .withRule(fmt::format("\"model_type\" is at the top of the file and one of {}",
                                 fmt::join(supportedFamilies(), ", ")))
-          .suggest(std::move(suggestion));
+          .suggest(fmt::format("\"model_type\": \"{}\"", likely));
   if (std::string nested = nestedType(root); !nested.empty())
-    error.notes.push_back({{}, nested + "; models in parts are not supported"});
+    error.notes.push_back({{}, nested + "; the file as a whole has one of its own at the top"});
   return error;
 }
 
-static rt::StatusOr<const Family *> findFamily(const JsonValue &root, const std::string &file) {
+static rt::Error familyUnsupported(const JsonValue &type, const std::string &file) {
+  const std::vector<std::string> names = supportedFamilies();
+  rt::Error error =
+      rt::userError("config.family_unsupported",
+                    fmt::format("models of family \"{}\" are not supported", type.string()))
+          .at(type.where(file))
+          .withGiven(givenText("model_type", type))
+          .withRule(fmt::format("supported families: {}", fmt::join(names, ", ")))
+          .suggest(
+              fmt::format("\"model_type\": \"{}\"",
+                          rt::nearestName(type.string(), names).value_or(std::string(kExample))));
+  error.notes.push_back({{}, "docs/Guides/AddAModelFamily.md tells how to add a family"});
+  return error;
+}
+
+static const Family *familyOf(std::string_view modelType) {
+  auto it = std::ranges::find(families(), modelType, &Family::modelType);
+  return it == families().end() ? nullptr : *it;
+}
+
+static rt::StatusOr<const JsonValue *> modelType(const JsonValue &root, const std::string &file) {
   if (!root.isObject())
     return rt::userError("config.wrong_type",
                          fmt::format("the file holds {}, not an object", root.kindName()))
         .at(root.where(file))
         .withRule("a config is one JSON object")
-        .suggest(fmt::format("{{\"model_type\": \"{}\", …}}", families().back()->modelType));
+        .suggest(fmt::format("{{\"model_type\": \"{}\", …}}", kExample));
   const JsonValue *type = root.find("model_type");
   if (!type || type->isNull())
     return familyMissing(root, file);
@@ -64,23 +100,73 @@ static rt::StatusOr<const Family *> findFamily(const JsonValue &root, const std:
         .at(type->where(file))
         .withGiven(givenText("model_type", *type))
         .withRule("\"model_type\" names the family")
-        .suggest(fmt::format("\"{}\"", families().back()->modelType));
-  for (const Family *family : families())
-    if (family->modelType == type->string())
-      return family;
-  const std::vector<std::string> names = supportedFamilies();
-  rt::Error error =
-      rt::userError("config.family_unsupported",
-                    fmt::format("models of family \"{}\" are not supported", type->string()))
-          .at(type->where(file))
-          .withGiven(givenText("model_type", *type))
-          .withRule(fmt::format("supported families: {}", fmt::join(names, ", ")));
-  if (std::optional<std::string> near = rt::nearestName(type->string(), names))
-    error.suggestions.push_back(fmt::format("\"model_type\": \"{}\"", *near));
-  else
-    error.suggestions.push_back(fmt::format("a model of family {}", fmt::join(names, " or ")));
-  error.notes.push_back({{}, "docs/Guides/AddAModelFamily.md tells how to add a family"});
-  return error;
+        .suggest(fmt::format("\"{}\"", kExample));
+  return type;
+}
+
+namespace {
+/// The text model that a file describes.
+struct TextModel {
+  const Family *family = nullptr;
+  /// Its keys, wherever they stand in the file.
+  JsonValue keys;
+  /// Keys beside the part that the part overrides.
+  std::vector<UnusedKey> overridden = {};
+  std::vector<std::string> notes = {};
+};
+} // namespace
+
+/// The part with the text model, completed by what stands beside it.
+static rt::StatusOr<TextModel> openWrapper(const JsonValue &root, const Wrapper &wrapper,
+                                           const std::string &file) {
+  const std::string name(wrapper.part);
+  const JsonValue *part = root.find(name);
+  if (!part || !part->isObject())
+    return rt::userError(part ? "config.wrong_type" : "config.missing_key",
+                         fmt::format("\"{}\", which describes the text model, is {}", name,
+                                     part ? part->kindName() : "missing"))
+        .at((part ? *part : root).where(file))
+        .withGiven(givenText("model_type", *root.find("model_type")))
+        .withRule(
+            fmt::format("models of family \"{}\" have an object \"{}\"", wrapper.modelType, name))
+        .suggest(fmt::format("\"model_type\": \"{}\", and the keys of the text model beside it",
+                             wrapper.textType));
+  if (const JsonValue *type = part->find("model_type");
+      type && !type->isNull() && !(type->isString() && type->string() == wrapper.textType))
+    return rt::userError("config.family_unsupported",
+                         fmt::format("a text model of this family inside one of family \"{}\" is "
+                                     "not supported",
+                                     wrapper.modelType))
+        .at(type->where(file))
+        .withGiven(givenText(name + ".model_type", *type))
+        .withRule(fmt::format("the text model of \"{}\" is a \"{}\"", wrapper.modelType,
+                              wrapper.textType))
+        .suggest(fmt::format("\"model_type\": \"{}\"", wrapper.textType));
+  TextModel text{familyOf(wrapper.textType), *part};
+  text.keys.set("model_type", *root.find("model_type"));
+  for (const rt::JsonMember &member : root.members()) {
+    const JsonValue *own = text.keys.find(member.key);
+    if (member.key == name || member.key == "model_type")
+      continue;
+    if (!own || own->isNull())
+      text.keys.set(member.key, member.value);
+    else if (!own->sameValue(member.value))
+      text.overridden.push_back({member.key, fmt::format("\"{}\" has its own", name)});
+  }
+  text.notes.push_back(fmt::format("the text model in \"{}\" is what is described; what the file "
+                                   "has beside it for other media is not compiled",
+                                   name));
+  return text;
+}
+
+static rt::StatusOr<TextModel> findText(const JsonValue &root, const std::string &file) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(const JsonValue *type, modelType(root, file));
+  for (const Wrapper &wrapper : wrappers())
+    if (wrapper.modelType == type->string())
+      return openWrapper(root, wrapper, file);
+  if (const Family *family = familyOf(type->string()))
+    return TextModel{family, root};
+  return familyUnsupported(*type, file);
 }
 
 /// "torch.bfloat16" and "bfloat16" are the same.
@@ -113,20 +199,41 @@ static rt::StatusOr<std::string> readStoredType(Config &config) {
   return type;
 }
 
+/// What the config said about itself, and what follows for those who read it.
+static void takeRemarks(ModelDescription &model, Config &config, TextModel &text) {
+  model.defaults = std::move(config.defaults);
+  model.unusedKeys = std::move(config.unusedKeys);
+  std::ranges::move(text.overridden, std::back_inserter(model.unusedKeys));
+  model.notes = std::move(text.notes);
+  std::ranges::move(config.notes, std::back_inserter(model.notes));
+  model.dropouts = std::move(config.dropouts);
+  model.untrained = std::move(config.untrained);
+  if (model.window)
+    model.notes.push_back(
+        fmt::format("attention reaches back {} positions; longer sequences are not "
+                    "trained yet",
+                    *model.window));
+  if (const JsonValue *quantized = text.keys.find("quantization_config");
+      quantized && !quantized->isNull())
+    model.notes.push_back("\"quantization_config\" says how the published weights are stored; "
+                          "training from scratch ignores it");
+}
+
 rt::StatusOr<ModelDescription> readModelText(const std::string &text, const std::string &file) {
   CLEAVE_RT_ASSIGN_OR_RETURN(const JsonValue root, rt::parseJson(text, {.file = file}));
-  CLEAVE_RT_ASSIGN_OR_RETURN(const Family *family, findFamily(root, file));
-  std::vector<std::span<const ConfigKey>> tables = family->tables();
+  CLEAVE_RT_ASSIGN_OR_RETURN(TextModel chosen, findText(root, file));
+  const Family &family = *chosen.family;
+  std::vector<std::span<const ConfigKey>> tables = family.tables();
   tables.insert(tables.begin(), commonKeys());
-  CLEAVE_RT_ASSIGN_OR_RETURN(Config config, Config::read(root, file, std::move(tables)));
+  CLEAVE_RT_ASSIGN_OR_RETURN(Config config, Config::read(chosen.keys, file, std::move(tables)));
 
   ModelDescription model;
-  model.family = family->modelType;
+  model.family = root.find("model_type")->string();
   model.file = file;
   model.configText = text;
   CLEAVE_RT_ASSIGN_OR_RETURN(model.storedType, readStoredType(config));
-  CLEAVE_RT_ASSIGN_OR_RETURN(FamilyModel made, family->describe(config));
-  model.sizes = made.sizes;
+  CLEAVE_RT_ASSIGN_OR_RETURN(FamilyModel made, family.describe(config));
+  model.sizes = std::move(made.sizes);
   rt::StatusOr<std::vector<Parameter>> parameters = collectParameters(made.architecture);
   if (!parameters.ok()) {
     rt::Error error = parameters.error();
@@ -135,20 +242,12 @@ rt::StatusOr<ModelDescription> readModelText(const std::string &text, const std:
   }
   model.parameters = std::move(*parameters);
   model.layers = summarizeLayers(made.architecture);
-  model.defaults = std::move(config.defaults);
-  model.unusedKeys = std::move(config.unusedKeys);
-  model.notes = std::move(config.notes);
-  model.dropouts = std::move(config.dropouts);
   model.window = made.window;
-  if (model.window)
-    model.notes.push_back(
-        fmt::format("attention reaches back {} positions; longer sequences are not "
-                    "trained yet",
-                    *model.window));
-  if (const JsonValue *quantized = root.find("quantization_config");
-      quantized && !quantized->isNull())
-    model.notes.push_back("\"quantization_config\" says how the published weights are stored; "
-                          "training from scratch ignores it");
+  takeRemarks(model, config, chosen);
+  assert((!model.untrained.empty() ||
+          std::ranges::all_of(made.architecture.kinds,
+                              [](const LayerKind &kind) { return bool(kind.graph); })) &&
+         "a kind without a graph needs a reason that the config gives");
   model.architecture = std::make_shared<const Architecture>(std::move(made.architecture));
   return model;
 }
@@ -166,6 +265,15 @@ rt::StatusOr<ModelDescription> readModel(const std::string &path) {
     return error;
   }
   return readModelText(*text, file.string());
+}
+
+rt::Status refuseUntrained(const ModelDescription &model) {
+  if (model.untrained.empty())
+    return rt::Status::success();
+  rt::Error error = model.untrained.front();
+  for (const rt::Error &other : std::span(model.untrained).subspan(1))
+    error.notes.push_back({other.where, other.message});
+  return error;
 }
 
 rt::Status refuseDropout(const ModelDescription &model) {

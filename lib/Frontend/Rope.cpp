@@ -109,12 +109,17 @@ rt::StatusOr<RopeForm> RopeReader::form(const std::string &name) const {
       return std::move(form);
   const JsonValue *where = find("rope_type") ? find("rope_type") : find("type");
   const bool known = std::ranges::find(kKnownElsewhere, name) != std::end(kKnownElsewhere);
-  return config
-      .errorAt(known ? "config.rope_unsupported" : "config.rope_unknown", *where, key,
-               known ? fmt::format("rope scaling of kind \"{}\" is not supported", name)
-                     : fmt::format("\"{}\" is no kind of rope scaling", name))
-      .withRule("supported kinds: default, linear, llama3")
-      .suggest("\"rope_type\": \"linear\" with a \"factor\"");
+  rt::Error error =
+      config
+          .errorAt(known ? "config.rope_unsupported" : "config.rope_unknown", *where, key,
+                   known ? fmt::format("rope scaling of kind \"{}\" can't be trained yet", name)
+                         : fmt::format("\"{}\" is no kind of rope scaling", name))
+          .withRule("supported kinds: default, linear, llama3")
+          .suggest("\"rope_type\": \"linear\" with a \"factor\"");
+  if (!known)
+    return error;
+  config.leaveUntrained(std::move(error));
+  return RopeForm{"", RopeKind::Other, {}};
 }
 
 rt::Status RopeReader::readField(const RopeField &field, Rope &rope) const {
@@ -159,13 +164,24 @@ rt::Status RopeReader::readTheta(Rope &rope) const {
 }
 
 void RopeReader::reportUnread(const RopeForm &form, bool isParameters) {
+  if (form.kind == RopeKind::Other)
+    return; // refused for its kind, whatever else it says
   for (const rt::JsonMember &member : object.members()) {
     const std::string &name = member.key;
     const bool read =
         name == "rope_type" || name == "type" || (isParameters && name == "rope_theta") ||
         std::ranges::any_of(form.fields,
                             [&](const RopeField &field) { return name == field.name; });
-    if (!read)
+    if (!read && member.value.isObject())
+      config.leaveUntrained(
+          config
+              .errorAt("config.rope_unsupported", member.value, path(name),
+                       fmt::format("\"{}\", a rotary embedding for some layers alone, can't be "
+                                   "trained yet",
+                                   path(name)))
+              .withRule("one rotary embedding holds for all layers")
+              .suggest("\"rope_theta\""));
+    else if (!read)
       config.noteUnused(path(name));
   }
 }
@@ -182,11 +198,11 @@ rt::Status RopeReader::read(Rope &rope, bool isParameters) {
   rope.kind = chosen.kind;
   for (const RopeField &field : chosen.fields)
     CLEAVE_RT_RETURN_IF_ERROR(readField(field, rope));
-  if (rope.kind == RopeKind::Llama3 && !(rope.highFrequencyFactor > rope.lowFrequencyFactor))
+  if (rope.kind == RopeKind::Llama3 && rope.highFrequencyFactor < rope.lowFrequencyFactor)
     return config
         .errorAt("config.out_of_range", *find("high_freq_factor"), path("high_freq_factor"),
-                 fmt::format("\"{}\" is not above \"low_freq_factor\"", path("high_freq_factor")))
-        .withRule("high_freq_factor is above low_freq_factor")
+                 fmt::format("\"{}\" is below \"low_freq_factor\"", path("high_freq_factor")))
+        .withRule("high_freq_factor is at least low_freq_factor")
         .suggest(fmt::format("{}", rope.lowFrequencyFactor * 4 + 1));
   if (isParameters)
     CLEAVE_RT_RETURN_IF_ERROR(readTheta(rope));
@@ -206,8 +222,8 @@ std::span<const ConfigKey> ropeKeys() {
   return keys;
 }
 
-rt::StatusOr<Rope> readRope(Config &config) {
-  Rope rope;
+rt::StatusOr<Rope> readRope(Config &config, double fallback) {
+  Rope rope{fallback};
   const JsonValue *theta = config.given("rope_theta");
   if (theta)
     rope.theta = theta->number();
@@ -237,22 +253,39 @@ rt::StatusOr<Rope> readRope(Config &config) {
   return parameters ? fromParameters : fromScaling;
 }
 
-std::vector<double> ropeFrequencies(const Rope &rope, int64_t headDim) {
-  std::vector<double> frequencies(headDim / 2);
-  for (int64_t i = 0; i < headDim / 2; ++i) {
-    double f = std::pow(rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(headDim));
+std::vector<double> ropeFrequencies(const Rope &rope, int64_t width) {
+  std::vector<double> frequencies(width / 2);
+  for (int64_t i = 0; i < width / 2; ++i) {
+    double f = std::pow(rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(width));
     if (rope.kind == RopeKind::Linear)
       f /= rope.factor;
     if (rope.kind == RopeKind::Llama3) {
       // Full turns that this pair makes within the context of the first training.
       const double turns = rope.originalMaxPositions * f / (2 * std::numbers::pi);
       const double low = rope.lowFrequencyFactor, high = rope.highFrequencyFactor;
-      const double kept = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+      const double kept =
+          high > low ? std::clamp((turns - low) / (high - low), 0.0, 1.0) : turns > low;
       f *= (1 - kept) / rope.factor + kept;
     }
     frequencies[i] = f;
   }
   return frequencies;
+}
+
+rt::StatusOr<int64_t> readRotaryWidth(Config &config, std::string_view key, int64_t headDim) {
+  const double share = config.number(key);
+  const auto width = static_cast<int64_t>(static_cast<double>(headDim) * share);
+  if (width >= 2 && width <= headDim && width % 2 == 0) {
+    if (headDim % width)
+      config.leaveUntrained(
+          key, fmt::format("rope on {} of {} values, no whole part,", width, headDim), "0.5");
+    return width;
+  }
+  return config
+      .error("config.out_of_range", key,
+             fmt::format("{} of a head of width {} can't be turned in pairs", share, headDim))
+      .withRule("the turned part of a head is an even number of values, at most all")
+      .suggest(fmt::format("\"{}\": 1.0", key));
 }
 
 } // namespace cleave::frontend

@@ -12,7 +12,8 @@
 
 namespace cleave::frontend {
 
-enum class RopeKind { Default, Linear, Llama3 };
+/// Other: a kind that is known and not built.
+enum class RopeKind { Default, Linear, Llama3, Other };
 
 /// The normal form. Fields beyond `theta` count only for kinds that have them.
 struct Rope {
@@ -30,12 +31,19 @@ struct Rope {
 /// rope_scaling, rope_parameters.
 std::span<const ConfigKey> ropeKeys();
 
-/// Reads the normal form. Errors: config.rope_unknown (no such kind),
-/// rope_unsupported (a kind not built yet), conflict (spellings disagree), and
-/// the usual ones for the fields.
-rt::StatusOr<Rope> readRope(Config &config);
+/// Reads the normal form; `theta` is what holds where the file has none. Errors:
+/// config.rope_unknown (no such kind), conflict (spellings disagree), and the usual ones
+/// for the fields. A kind that is not built yet leaves the model untrained with
+/// config.rope_unsupported.
+rt::StatusOr<Rope> readRope(Config &config, double theta = 10000.0);
 
-/// Radians per position for each of the headDim / 2 pairs.
-std::vector<double> ropeFrequencies(const Rope &rope, int64_t headDim);
+/// Radians per position for each of the `width` / 2 pairs, of a head or of the part of it
+/// that is turned.
+std::vector<double> ropeFrequencies(const Rope &rope, int64_t width);
+
+/// The width of the part of a head that is turned, where `key` says which share that is.
+/// `config.out_of_range` if that is no even number from 2 to `headDim`; a width that does
+/// not divide `headDim` leaves the model untrained.
+rt::StatusOr<int64_t> readRotaryWidth(Config &config, std::string_view key, int64_t headDim);
 
 } // namespace cleave::frontend

@@ -61,7 +61,8 @@ public:
     options.ranks = static_cast<unsigned>(mesh.ranks());
     options.observer = [this](Operation *op, ArrayRef<const RankTensors *> results) {
       auto path = op->getAttrOfType<StringAttr>("nn.path");
-      if (path && path.getValue() == "head.logits" && result.logits.data.empty())
+      bool biased = path && path.getValue() == "head.logits.bias";
+      if (biased || (path && path.getValue() == "head.logits" && result.logits.data.empty()))
         result.logits = (*results[0])[0];
     };
   }

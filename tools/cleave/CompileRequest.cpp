@@ -164,6 +164,7 @@ rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
   CLEAVE_RT_RETURN_IF_ERROR(checkRecipe(request.recipe));
   if (!isModuleFile(request.modelPath)) {
     CLEAVE_RT_ASSIGN_OR_RETURN(request.model, frontend::readModel(request.modelPath));
+    CLEAVE_RT_RETURN_IF_ERROR(frontend::refuseUntrained(*request.model));
     bool trains = request.emit.empty();
     if (trains && !request.recipe.dropout)
       CLEAVE_RT_RETURN_IF_ERROR(frontend::refuseDropout(*request.model));

@@ -2,7 +2,8 @@
 //
 // Says what a model is before anything is planned or compiled: its sizes, its
 // exact number of parameters, what the file left out and what nothing reads.
-// Never refuses a model for what training alone minds (dropout).
+// Never refuses a model for what training alone minds (dropout, features without
+// operators).
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,16 +44,20 @@ static Report reportOf(const ModelDescription &model) {
   report.family = model.family;
   report.parameters = model.parameterCount();
   report.activeParameters = model.activeParameterCount();
-  report.tensors = static_cast<int64_t>(model.parameters.size());
+  report.tensors = model.tensorCount();
   report.layers = model.layers;
   const frontend::ModelSizes &s = model.sizes;
   report.sizes = {{"hidden_size", s.hiddenSize},    {"num_hidden_layers", s.layers},
                   {"num_attention_heads", s.heads}, {"num_key_value_heads", s.kvHeads},
                   {"head_dim", s.headDim},          {"intermediate_size", s.intermediateSize},
                   {"vocab_size", s.vocabSize},      {"max_position_embeddings", s.maxPositions}};
+  report.sizes.insert(report.sizes.end(), s.others.begin(), s.others.end());
+  std::erase_if(report.sizes, [](const auto &size) { return size.second == 0; });
   report.defaults = model.defaults;
   report.unused = model.unusedKeys;
   report.notes = model.notes;
+  for (const rt::Error &reason : model.untrained)
+    report.notes.push_back(reason.message);
   for (const frontend::DropoutKey &d : model.dropouts)
     report.notes.push_back(fmt::format(
         "\"{}\" is {}: training needs \"dropout\": 0 in the recipe, since dropout is not built",

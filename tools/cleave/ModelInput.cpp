@@ -60,6 +60,7 @@ rt::StatusOr<OwningOpRef<ModuleOp>> loadModel(const std::string &path, MLIRConte
     return module;
   }
   CLEAVE_RT_ASSIGN_OR_RETURN(const frontend::ModelDescription model, frontend::readModel(path));
+  CLEAVE_RT_RETURN_IF_ERROR(frontend::refuseUntrained(model));
   OwningOpRef<ModuleOp> module = frontend::importModel(model, context);
   if (failed(verify(*module)))
     return rt::internalError("the imported graph does not verify");

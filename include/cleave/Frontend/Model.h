@@ -47,6 +47,12 @@ struct Parameter {
   std::vector<int64_t> fileShape;
   /// The same elements in the same order, with names.
   std::vector<NamedDim> dims;
+  /// The first dimension is one tensor each in files: `name` has the index in place
+  /// of `{}`, and `fileShape` is that of each. So experts are mostly kept.
+  bool tensorPerSlice = false;
+  /// How many slices of the first dimension take part in one token's forward pass;
+  /// absent: all. The experts of a layer are such a dimension.
+  std::optional<int64_t> activeSlices = {};
   /// How it starts: normal around `initMean`; a constant where `initStd` is 0.
   double initMean = 0;
   double initStd = 0;
@@ -54,8 +60,12 @@ struct Parameter {
   /// output matrix beside the embedding.
   std::vector<std::string> aliases = {};
 
-  /// Number of elements.
+  /// Number of elements, of all slices.
   int64_t elements() const;
+  /// Of those, the ones that take part in one token's forward pass.
+  int64_t activeElements() const;
+  /// Number of tensors in files.
+  int64_t tensors() const { return tensorPerSlice ? dims.front().size : 1; }
   /// Weight decay acts on tensors of two or more dimensions in the file.
   bool decays() const { return fileShape.size() >= 2; }
 };
@@ -70,6 +80,10 @@ struct ModelSizes {
   int64_t intermediateSize = 0;
   int64_t vocabSize = 0;
   int64_t maxPositions = 0;
+  /// What only some families have, under a name that they share:
+  /// num_experts, num_experts_per_tok, moe_intermediate_size, n_shared_experts,
+  /// q_lora_rank, kv_lora_rank, …
+  std::vector<std::pair<std::string, int64_t>> others = {};
 };
 
 /// Layers that are one function of the graph, apart from their weights.
@@ -104,7 +118,8 @@ struct DropoutKey {
   rt::Where where;
 };
 
-/// Everything that a config says about a model.
+/// Everything that a config says about a model. It is complete whether or not the
+/// model can be trained: sizes, counts and keys need no graph.
 struct ModelDescription {
   /// `model_type`: "llama", "gpt2".
   std::string family;
@@ -128,14 +143,19 @@ struct ModelDescription {
   /// How many positions back attention reaches, itself included; absent: to the
   /// first. The graph has no window: plans with longer sequences are refused.
   std::optional<int64_t> window;
+  /// Why no graph can be built: an error for each thing that the config asks for
+  /// and operators can't express yet. Empty: the model can be trained.
+  std::vector<rt::Error> untrained;
   /// What the graph is built from.
   std::shared_ptr<const Architecture> architecture;
 
   /// Exact number of trained elements; a tied matrix counts once.
   int64_t parameterCount() const;
-  /// Elements that take part in one token's forward pass. All of them, since
-  /// every family so far is dense.
-  int64_t activeParameterCount() const { return parameterCount(); }
+  /// Elements that take part in one token's forward pass: all but the experts that
+  /// a token is not sent to. Embedding, output matrix and routers are in it.
+  int64_t activeParameterCount() const;
+  /// Number of tensors in files.
+  int64_t tensorCount() const;
 };
 
 /// Reads `path`, a config.json or a folder that holds one. Errors: `file.*`,
@@ -153,9 +173,13 @@ std::vector<std::string> supportedFamilies();
 /// For those who train without switching dropout off in the recipe.
 rt::Status refuseDropout(const ModelDescription &model);
 
-/// Builds the forward graph of `model`: parameters as symbols, one private
-/// function per kind of layer, `@forward` calling them. Batch and sequence are
-/// dynamic. Loads the dialects it needs into `context`.
+/// The first of `model.untrained`, the others as notes; success if it is empty. For
+/// those who go on to importModel.
+rt::Status refuseUntrained(const ModelDescription &model);
+
+/// Builds the forward graph of `model`, which must have nothing untrained: parameters
+/// as symbols, one private function per kind of layer, `@forward` calling them. Batch
+/// and sequence are dynamic. Loads the dialects it needs into `context`.
 mlir::OwningOpRef<mlir::ModuleOp> importModel(const ModelDescription &model,
                                               mlir::MLIRContext &context);
 

@@ -9,9 +9,37 @@ namespace cleave::frontend {
 
 std::span<const Family *const> families() {
   static constexpr const Family *all[] = {
-      &gpt2Family, &llamaFamily, &mistralFamily, &qwen2Family, &qwen3Family,
+      &bloomFamily,   &dbrxFamily,       &deepSeekV2Family,     &deepSeekV3Family,
+      &falconFamily,  &gemmaFamily,      &gemma2Family,         &gemma3TextFamily,
+      &gpt2Family,    &gptNeoXFamily,    &gptOssFamily,         &kimiK2Family,
+      &llamaFamily,   &llama4TextFamily, &miniMaxM2Family,      &mistralFamily,
+      &mixtralFamily, &mptFamily,        &olmo2Family,          &optFamily,
+      &phiFamily,     &phi3Family,       &qwen2Family,          &qwen2MoeFamily,
+      &qwen3Family,   &qwen3MoeFamily,   &qwen3VlMoeTextFamily,
   };
   return all;
+}
+
+std::span<const Wrapper> wrappers() {
+  static constexpr Wrapper all[] = {
+      {"gemma3", "Gemma3ForConditionalGeneration", "text_config", "gemma3_text"},
+      {"llama4", "Llama4ForConditionalGeneration", "text_config", "llama4_text"},
+      {"qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", "text_config", "qwen3_vl_moe_text"},
+  };
+  return all;
+}
+
+std::span<const ConfigKey> otherMediaKeys() {
+  static constexpr std::string_view media = "only the text model is compiled";
+  static constexpr ConfigKey keys[] = {
+      ignored("vision_config", media),         ignored("audio_config", media),
+      ignored("mm_tokens_per_image", media),   ignored("boi_token_index", media),
+      ignored("eoi_token_index", media),       ignored("image_token_index", media),
+      ignored("boi_token_id", media),          ignored("eoi_token_id", media),
+      ignored("image_token_id", media),        ignored("video_token_id", media),
+      ignored("vision_start_token_id", media), ignored("vision_end_token_id", media),
+  };
+  return keys;
 }
 
 std::span<const ConfigKey> commonKeys() {
@@ -63,9 +91,9 @@ rt::StatusOr<Activation> readActivation(const Config &config, std::string_view k
     Activation function;
   };
   static constexpr Row rows[] = {
-      {"silu", Activation::Silu},         {"gelu", Activation::Gelu},
-      {"gelu_new", Activation::GeluTanh}, {"gelu_pytorch_tanh", Activation::GeluTanh},
-      {"relu", Activation::Relu},
+      {"silu", Activation::Silu},          {"gelu", Activation::Gelu},
+      {"gelu_new", Activation::GeluTanh},  {"gelu_pytorch_tanh", Activation::GeluTanh},
+      {"gelu_fast", Activation::GeluTanh}, {"relu", Activation::Relu},
   };
   const std::string &name = config.text(key);
   std::vector<std::string_view> names;

@@ -15,13 +15,13 @@ static constexpr ConfigKey kKeys[] = {
 
 static rt::StatusOr<FamilyModel> describe(Config &config) {
   CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike llama, readLlamaLike(config));
-  llama.inputBias = llama.outputBias = config.flag("attention_bias");
-  llama.mlpBias = config.flag("mlp_bias");
+  llama.attention.inputBias = llama.attention.outputBias = config.flag("attention_bias");
+  llama.mlp.bias = config.flag("mlp_bias");
   return llama.build();
 }
 
 static std::vector<std::span<const ConfigKey>> tables() {
-  return {llamaLikeKeys(), kKeys, ropeKeys()};
+  return {sizeKeys(), llamaLikeKeys(), kKeys, ropeKeys()};
 }
 
 const Family llamaFamily = {"llama", "LlamaForCausalLM", tables, describe};

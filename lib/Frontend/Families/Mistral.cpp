@@ -1,4 +1,8 @@
-//===- Mistral.cpp - Mistral: Llama's layers with a window on attention -------===//
+//===- Mistral.cpp - Mistral and Mixtral ---------------------------------------===//
+//
+// Llama's layers with a window on attention; Mixtral has experts for its MLP.
+//
+//===----------------------------------------------------------------------===//
 
 #include "lib/Frontend/Families/Families.h"
 #include "lib/Frontend/Families/LlamaLike.h"
@@ -6,13 +10,24 @@
 
 namespace cleave::frontend {
 
-static constexpr ConfigKey kKeys[] = {
+static constexpr ConfigKey kMistralKeys[] = {
     size("max_position_embeddings", 131072, kMaxVocabulary, "longest sequence"),
     derivedSize("sliding_window", kMaxVocabulary, "how far back attention reaches"),
 };
 
-static rt::StatusOr<FamilyModel> describe(Config &config) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike mistral, readLlamaLike(config));
+static constexpr std::string_view kRouter = "for routers, which are not trained yet";
+static constexpr ConfigKey kMixtralKeys[] = {
+    size("max_position_embeddings", 131072, kMaxVocabulary, "longest sequence"),
+    derivedSize("sliding_window", kMaxVocabulary, "how far back attention reaches"),
+    size("num_local_experts", 8, kMaxHeads, "experts of a layer"),
+    size("num_experts_per_tok", 2, kMaxHeads, "experts that a token is sent to"),
+    ignored("router_aux_loss_coef", kRouter),
+    ignored("router_jitter_noise", kRouter),
+    ignored("output_router_logits", kRouter),
+};
+
+static rt::StatusOr<FamilyModel> describeMistral(Config &config) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike mistral, readLlamaLike(config, {.kvHeads = 8}));
   FamilyModel model = mistral.build();
   // Null says that there is no window; left out, it is that of the first model.
   model.window = config.givenInteger("sliding_window");
@@ -21,10 +36,35 @@ static rt::StatusOr<FamilyModel> describe(Config &config) {
   return model;
 }
 
-static std::vector<std::span<const ConfigKey>> tables() {
-  return {llamaLikeKeys(), kKeys, ropeKeys()};
+static rt::StatusOr<FamilyModel> describeMixtral(Config &config) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike mixtral,
+                             readLlamaLike(config, {.kvHeads = 8, .theta = 1e6}));
+  ModelSizes &sizes = mixtral.decoder.sizes;
+  CLEAVE_RT_RETURN_IF_ERROR(readExperts(config, sizes, "num_local_experts", "num_experts_per_tok",
+                                        sizes.intermediateSize));
+  ExpertsShape shape;
+  shape.model = mixtral.decoder.model();
+  shape.experts = config.integer("num_local_experts");
+  shape.active = config.integer("num_experts_per_tok");
+  shape.width = sizes.intermediateSize;
+  shape.std = mixtral.decoder.std;
+  shape.router = "block_sparse_moe.gate";
+  shape.gate = "block_sparse_moe.experts.{}.w1";
+  shape.up = "block_sparse_moe.experts.{}.w3";
+  shape.down = "block_sparse_moe.experts.{}.w2";
+  FamilyModel model = mixtral.decoder.build(mixtral.block("sparse", experts(shape)));
+  model.window = config.givenInteger("sliding_window");
+  return model;
 }
 
-const Family mistralFamily = {"mistral", "MistralForCausalLM", tables, describe};
+static std::vector<std::span<const ConfigKey>> mistralTables() {
+  return {sizeKeys(), llamaLikeKeys(), kMistralKeys, ropeKeys()};
+}
+static std::vector<std::span<const ConfigKey>> mixtralTables() {
+  return {sizeKeys(), llamaLikeKeys(), kMixtralKeys, ropeKeys()};
+}
+
+const Family mistralFamily = {"mistral", "MistralForCausalLM", mistralTables, describeMistral};
+const Family mixtralFamily = {"mixtral", "MixtralForCausalLM", mixtralTables, describeMixtral};
 
 } // namespace cleave::frontend

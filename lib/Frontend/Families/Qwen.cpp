@@ -32,27 +32,28 @@ static void readWindow(Config &config, FamilyModel &model) {
 }
 
 static rt::StatusOr<FamilyModel> describeQwen2(Config &config) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike qwen, readLlamaLike(config));
-  qwen.inputBias = true;
+  CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike qwen, readLlamaLike(config, {.kvHeads = 32}));
+  qwen.attention.inputBias = true;
   FamilyModel model = qwen.build();
   readWindow(config, model);
   return model;
 }
 
 static rt::StatusOr<FamilyModel> describeQwen3(Config &config) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike qwen, readLlamaLike(config));
-  qwen.inputBias = qwen.outputBias = config.flag("attention_bias");
-  qwen.headNorms = true;
+  CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike qwen,
+                             readLlamaLike(config, {.kvHeads = 32, .headDim = 128}));
+  qwen.attention.inputBias = qwen.attention.outputBias = config.flag("attention_bias");
+  qwen.attention.headNorms = HeadNorms::EachHead;
   FamilyModel model = qwen.build();
   readWindow(config, model);
   return model;
 }
 
 static std::vector<std::span<const ConfigKey>> qwen2Tables() {
-  return {llamaLikeKeys(), kKeys, ropeKeys()};
+  return {sizeKeys(), llamaLikeKeys(), kKeys, ropeKeys()};
 }
 static std::vector<std::span<const ConfigKey>> qwen3Tables() {
-  return {llamaLikeKeys(), kKeys, kBias, ropeKeys()};
+  return {sizeKeys(), llamaLikeKeys(), kKeys, kBias, ropeKeys()};
 }
 
 const Family qwen2Family = {"qwen2", "Qwen2ForCausalLM", qwen2Tables, describeQwen2};

@@ -13,7 +13,7 @@ func.func @rope_type(%x: tensor<2x4xf32, #bm>, %p: tensor<2xi32, #b>) {
 #bm = #nn.dims<batch, head_dim>
 #b = #nn.dims<batch>
 func.func @rope_frequencies(%x: tensor<2x4xf32, #bm>, %p: tensor<2xi32, #b>) {
-  // expected-error@+1 {{has 3 frequencies for a width of 4; it needs half as many}}
+  // expected-error@+1 {{has 3 frequencies for a width of 4; twice as many divide the width}}
   %y = nn.rope %x, %p {frequencies = array<f64: 1.0, 1.0, 1.0>} : (tensor<2x4xf32, #bm>, tensor<2xi32, #b>) -> tensor<2x4xf32, #bm>
   return
 }

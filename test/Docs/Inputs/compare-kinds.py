@@ -19,6 +19,7 @@ READER_SUFFIXES = {"unknown_key", "wrong_type", "out_of_range", "missing_key", "
 READER_PREFIXES = {"recipe", "cluster", "checkpoint", "image"}
 # Literals that look like kinds and are names of files or of parts of a model.
 OTHERS = {"config.json", "recipe.json", "model.safetensors", "model.embed_tokens", "model.norm",
+          "model.final_layernorm",
           "memory.max"}
 
 

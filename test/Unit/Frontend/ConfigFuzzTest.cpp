@@ -71,10 +71,20 @@ void mutateTree(rt::JsonValue &root, std::mt19937 &random) {
     break;
   }
   case 3: { // a key under another name, or a new key
-    static const char *names[] = {
-        "n_embd", "n_head",   "head_dim",           "rope_parameters",
-        "dtype",  "n_inner",  "rope_scaling",       "partial_rotary_factor",
-        "",       "\xc3\xa9", "num_key_value_heads"};
+    static const char *names[] = {"n_embd",
+                                  "n_head",
+                                  "head_dim",
+                                  "rope_parameters",
+                                  "dtype",
+                                  "n_inner",
+                                  "rope_scaling",
+                                  "partial_rotary_factor",
+                                  "",
+                                  "\xc3\xa9",
+                                  "num_key_value_heads",
+                                  "layer_types",
+                                  "text_config",
+                                  "attn_config"};
     root.set(names[random() % std::size(names)], oddValue(random));
     break;
   }
@@ -131,7 +141,8 @@ TEST_P(ConfigFuzz, everyPrefix) {
 
 INSTANTIATE_TEST_SUITE_P(, ConfigFuzz,
                          testing::Values("t0", "t0-llama31-rope", "gpt2-mini", "qwen3-0.6b",
-                                         "mistral-7b-v0.1"),
+                                         "mistral-7b-v0.1", "deepseek-v3", "falcon-40b",
+                                         "gemma-3-27b", "mpt-7b", "opt-350m", "qwen3-vl-30b-a3b"),
                          [](const auto &info) {
                            std::string name = info.param;
                            std::erase_if(name, [](unsigned char c) { return !std::isalnum(c); });

@@ -38,7 +38,8 @@ protected:
 
 TEST_F(ImportTest, verifiesAndRoundTrips) {
   for (const char *name : {"t0", "t0-tied", "t0-llama31-rope", "t0-vocab251", "gpt2-mini", "gpt2",
-                           "llama-3.2-1b-instruct"}) {
+                           "llama-3.2-1b-instruct", "gemma-2b", "gemma-3-27b", "olmo-2-7b",
+                           "phi-3-mini-4k", "pythia-70m", "gpt-neox-20b"}) {
     OwningOpRef<ModuleOp> module = import(name);
     ASSERT_TRUE(succeeded(verify(*module))) << name;
     for (bool locations : {false, true}) {
@@ -52,7 +53,8 @@ TEST_F(ImportTest, verifiesAndRoundTrips) {
 }
 
 TEST_F(ImportTest, countsFollowFromTheGraphToo) {
-  for (const char *name : {"t0", "t0-tied", "gpt2", "llama-3.1-405b"}) {
+  for (const char *name : {"t0", "t0-tied", "gpt2", "llama-3.1-405b", "gemma-2b", "gemma-3-27b",
+                           "olmo-2-7b", "phi-3-mini-4k", "pythia-70m", "gpt-neox-20b"}) {
     auto model = readModel(configPath(name));
     ASSERT_TRUE(model.ok());
     OwningOpRef<ModuleOp> module = importModel(*model, context);
@@ -93,7 +95,8 @@ TEST_F(ImportTest, oneFunctionPerKindAndOneRepeatForAllLayers) {
 }
 
 TEST_F(ImportTest, everyOperatorOfAKindHasAPathAndAName) {
-  for (const char *name : {"t0", "gpt2-mini"}) {
+  for (const char *name :
+       {"t0", "gpt2-mini", "gemma-3-27b", "olmo-2-7b", "phi-3-mini-4k", "pythia-70m"}) {
     OwningOpRef<ModuleOp> module = import(name);
     for (auto function : module->getOps<func::FuncOp>()) {
       if (!function->hasAttr("nn.kind"))

@@ -10,12 +10,16 @@ using namespace cleave::frontend::test;
 
 namespace {
 
-/// The normal form of a config that holds these rope keys.
+/// The normal form of a config that holds these rope keys, or the reason why it can't be
+/// trained.
 rt::StatusOr<Rope> readRopeOf(const std::string &keys) {
   rt::StatusOr<rt::JsonValue> root = rt::parseJson("{" + keys + "}", {.file = "rope.json"});
   EXPECT_TRUE(root.ok()) << keys;
   CLEAVE_RT_ASSIGN_OR_RETURN(Config config, Config::read(*root, "rope.json", {ropeKeys()}));
-  return readRope(config);
+  CLEAVE_RT_ASSIGN_OR_RETURN(const Rope rope, readRope(config));
+  if (!config.untrained.empty())
+    return config.untrained.front();
+  return rope;
 }
 
 constexpr const char *kLlama31 =
@@ -76,6 +80,19 @@ TEST(Rope, parametersMayLeaveOutTheirKind) {
   EXPECT_EQ(rope->theta, 1e6);
 }
 
+// Llama 4 has no band between the frequencies that are kept and those that are divided.
+TEST(Rope, llama3MayHaveNoBand) {
+  auto rope = readRopeOf(R"("rope_theta": 500000, "rope_scaling": {"rope_type": "llama3",
+      "factor": 16, "low_freq_factor": 1, "high_freq_factor": 1,
+      "original_max_position_embeddings": 8192})");
+  ASSERT_TRUE(rope.ok());
+  Rope plain;
+  plain.theta = 500000;
+  std::vector<double> f = ropeFrequencies(*rope, 128), base = ropeFrequencies(plain, 128);
+  for (int i = 0; i < 64; ++i)
+    EXPECT_DOUBLE_EQ(f[i], 8192 * base[i] > 2 * M_PI ? base[i] : base[i] / 16) << i;
+}
+
 struct Refusal {
   const char *keys;
   const char *kind;
@@ -102,8 +119,10 @@ TEST(Rope, refusals) {
       {R"("rope_scaling": {"type": "linear", "factor": 2},
           "rope_parameters": {"rope_type": "linear", "factor": 4})",
        "config.conflict"},
+      {R"("rope_parameters": {"full_attention": {"rope_theta": 1000000}})",
+       "config.rope_unsupported"},
       {R"("rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 4,
-          "high_freq_factor": 4, "original_max_position_embeddings": 8192})",
+          "high_freq_factor": 3, "original_max_position_embeddings": 8192})",
        "config.out_of_range"},
   };
   for (const Refusal &refusal : refusals) {

@@ -94,6 +94,10 @@ static void addAttention(Cases &out) {
   }
   std::string grouped = "batch=2 sequence=5 kv_head=3 group=2 head_dim=4";
   out.push_back({"nn.rope", {grouped, positions}, {grouped}, rope});
+  // The first 4 values of 12 are turned.
+  std::string wide = "batch=2 sequence=5 kv_head=3 head_dim=12";
+  for (const std::string &attributes : {rope, back})
+    out.push_back({"nn.rope", {wide, positions}, {wide}, attributes});
   const std::string scale = "{scale = 0.5 : f64}";
   auto add = [&](const std::string &rows, const std::string &key) {
     std::string query = rows + " head_dim=4";

@@ -193,6 +193,24 @@ TEST(Meaning, RopeIsARotationOfComplexPairs) {
   expectClose(runCase(c, {rotated[0], in[1]})[0], in[0], kTolerance, "rope there and back");
 }
 
+TEST(Meaning, RopeWithFewFrequenciesLeavesTheRest) {
+  OpCase c{"nn.rope",
+           {"batch=2 sequence=3 head_dim=8", "int:0:50 batch=2 sequence=3"},
+           {"batch=2 sequence=3 head_dim=8"},
+           "{frequencies = array<f64: 1.0, 0.2>}"};
+  auto in = randomOperands(c, 19);
+  const double frequency[] = {1.0, 0.2};
+  HostTensor want = tabulate({2, 3, 8}, [&](auto i) {
+    if (i[2] >= 4)
+      return at(in[0], {i[0], i[1], i[2]});
+    int64_t pair = i[2] % 2;
+    std::complex<double> z(at(in[0], {i[0], i[1], pair}), at(in[0], {i[0], i[1], pair + 2}));
+    z *= std::polar(1.0, at(in[1], {i[0], i[1]}) * frequency[pair]);
+    return i[2] < 2 ? z.real() : z.imag();
+  });
+  expectClose(runCase(c, in)[0], want, kTolerance, "rope");
+}
+
 TEST(Meaning, AttentionIsCausalSoftmax) {
   OpCase c{
       "nn.attention",

@@ -56,6 +56,21 @@ func.func @f(%x: !x, %at: !p, %b: !b, %scale: tensor<f32>) -> !x {
   EXPECT_EQ(fused.groupNames(), Names{"nn.add nn.rope nn.mul"});
 }
 
+TEST(Kernels, RopeOnAPartOfTheHead) {
+  for (const char *width : {"12", "60", "64"})
+    expectSameAsInterpreter(substitute(R"(
+!x = tensor<2x9x3x${w}xf32, #nn.dims<batch, sequence, kv_head, head_dim>>
+!p = tensor<2x9xi32, #nn.dims<batch, sequence>>
+!b = tensor<3x${w}xf32, #nn.dims<kv_head, head_dim>>
+func.func @f(%x: !x, %at: !p, %b: !b) -> !x {
+  %z = nn.add %x, %b : (!x, !b) -> !x
+  %y = nn.rope %z, %at {frequencies = array<f64: 1.0, 0.31>} : (!x, !p) -> !x
+  return %y : !x
+})",
+                                       {{"w", width}}),
+                            1e-6, 4000);
+}
+
 // A block of a vocabulary: lookups and their gradient count from an offset.
 TEST(Kernels, EmbeddingOfABlock) {
   for (const char *vocab : {"1", "17", "64"}) {

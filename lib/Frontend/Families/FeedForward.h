@@ -1,0 +1,72 @@
+//===- FeedForward.h - Branches that work on each token alone ------------------===//
+#pragma once
+
+#include "lib/Frontend/Families/Decoder.h"
+
+namespace cleave::frontend {
+
+/// down(act(up x)), or down(act(gate x) · up x) where there is a gate.
+struct MlpShape {
+  NamedDim model;
+  int64_t width = 0;
+  double std = 0;
+  Activation activation = Activation::Silu;
+  /// Empty: no gate.
+  std::string gate = "mlp.gate_proj";
+  std::string up = "mlp.up_proj";
+  std::string down = "mlp.down_proj";
+  /// One matrix for gate and up, gate first; empty: two matrices.
+  std::string packed = "";
+  bool bias = false;
+};
+
+Branch mlp(MlpShape shape);
+
+/// How the experts of a layer lie in files.
+enum class ExpertPacking {
+  /// Three matrices an expert, [out, in].
+  Separate,
+  /// Gate and up in one tensor for all experts, [expert, in, 2 · out], down in another.
+  Stacked,
+  /// The experts' rows below each other: gate, up and down are matrices [expert · ffn, model].
+  Rows,
+};
+
+/// A token goes to `active` of `experts` gated MLPs, which a router picks, and through a
+/// shared one. Described only.
+struct ExpertsShape {
+  NamedDim model;
+  int64_t experts = 0;
+  int64_t active = 0;
+  int64_t width = 0;
+  double std = 0;
+  ExpertPacking packing = ExpertPacking::Separate;
+  std::string router = "mlp.gate";
+  bool routerBias = false;
+  /// Added to scores when experts are chosen, and moved by loads instead of gradients;
+  /// empty: none.
+  std::string correction = "";
+  /// Stems, `{}` standing for the expert's number; Stacked has `gateUp` and no suffix
+  /// ".weight".
+  std::string gate = "mlp.experts.{}.gate_proj";
+  std::string up = "mlp.experts.{}.up_proj";
+  std::string down = "mlp.experts.{}.down_proj";
+  std::string gateUp = "mlp.experts.gate_up_proj";
+  bool bias = false;
+  /// Width of the shared MLP; 0: none.
+  int64_t sharedWidth = 0;
+  /// Before its gate_proj, up_proj and down_proj.
+  std::string shared = "mlp.shared_expert.";
+  /// A gate of one number a token on the shared MLP; empty: none.
+  std::string sharedGate = "";
+};
+
+Branch experts(const ExpertsShape &shape);
+
+/// Records experts under the names that all families share, and that they can't be trained
+/// yet, which `key` asks for. `config.out_of_range` if a token would go to more experts
+/// than there are.
+rt::Status readExperts(Config &config, ModelSizes &sizes, std::string_view key,
+                       std::string_view activeKey, int64_t width);
+
+} // namespace cleave::frontend

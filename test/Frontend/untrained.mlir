@@ -1,0 +1,47 @@
+// What has no operators is described and counted, and refused where it would be trained.
+
+// RUN: cleave inspect %S/configs/deepseek-v3.json | FileCheck %s --check-prefix=TEXT
+// TEXT: parameters  671,026,419,200 in 45395 tensors
+// TEXT-NEXT: active      37,552,297,472 a token
+// TEXT-NEXT: layers      3 × dense (0–2)
+// TEXT-NEXT: layers      58 × sparse (3–60)
+// TEXT-NOT: num_key_value_heads  {{.*}}128
+// TEXT: head_dim                   192
+// TEXT: kv_lora_rank               512
+// TEXT: num_experts                256
+// TEXT: num_experts_per_tok        8
+// TEXT: n_shared_experts           1
+// TEXT: num_nextn_predict_layers   layers that predict further tokens are left out
+// TEXT: note: latent attention can't be trained yet ("kv_lora_rank")
+// TEXT: note: rope scaling of kind "yarn" can't be trained yet
+// TEXT: note: layers of experts can't be trained yet ("n_routed_experts")
+
+// RUN: cleave inspect %S/configs/mixtral-8x7b.json --json | FileCheck %s --check-prefix=JSON
+// JSON: "parameters": 46702792704,
+// JSON-NEXT: "active_parameters": 12879925248,
+// JSON-NEXT: "tensors": 995,
+// JSON: "kind": "sparse"
+// JSON: "num_experts": 8,
+// JSON: "moe_intermediate_size": 14336
+
+// RUN: cleave inspect %S/configs/qwen3-vl-30b-a3b.json | FileCheck %s --check-prefix=PARTS
+// PARTS: family      qwen3_vl_moe
+// PARTS-NEXT: parameters  30,532,122,624
+// PARTS: vision_config              only the text model is compiled
+// PARTS: note: the text model in "text_config" is what is described
+
+// The first reason is the error, the others are notes; printed phases are refused too.
+// RUN: not cleave compile %S/configs/mixtral-8x7b.json --emit=nn 2>&1 | FileCheck %s --check-prefix=MIXTRAL
+// MIXTRAL: mixtral-8x7b.json:[[#]]:[[#]]: error[config.feature_unsupported]: layers of experts can't be trained yet ("num_local_experts")
+// MIXTRAL-NEXT: given: num_local_experts = 8
+// MIXTRAL-NEXT: rule:
+// MIXTRAL-NEXT: suggestion:
+
+// RUN: not cleave compile %S/configs/gemma-2-27b.json --cluster local:1 --emit=plan 2>&1 | FileCheck %s --check-prefix=GEMMA
+// GEMMA: error[config.feature_unsupported]: capped scores can't be trained yet ("attn_logit_softcapping")
+// GEMMA: suggestion: "attn_logit_softcapping": null
+// GEMMA: note: capped logits can't be trained yet ("final_logit_softcapping")
+
+// RUN: not cleave inspect %S/configs/gemma-4-26b-a4b.json 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// UNKNOWN: gemma-4-26b-a4b.json:{{.*}}: error[config.family_unsupported]: models of family "gemma4" are not supported
+// UNKNOWN: suggestion: "model_type": "gemma
