@@ -6,6 +6,7 @@
 #include "dialects/NN/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "runtime/Checkpoint/SafeTensors.h"
+#include "llvm/Support/MathExtras.h"
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -90,7 +91,9 @@ private:
   void addChunk(plan::SolutionOp solution) {
     OpBuilder b = OpBuilder::atBlockEnd(&solution.getBody().front());
     if (int64_t blocks = layout.vocabularyPieces; blocks > 1) {
-      int64_t size = (*module)->getAttrOfType<IntegerAttr>("nn.vocab").getInt();
+      // What a rank has of the vocabulary, padding included.
+      int64_t size = llvm::divideCeil((*module)->getAttrOfType<IntegerAttr>("nn.vocab").getInt(),
+                                      layout.vocabulary ? layout.tp : 1);
       while (layout.zero > 1 && size % blocks != 0)
         ++blocks;
       plan::ChunkOp::create(b, solution.getLoc(), "head", b.getStrArrayAttr({"vocab"}), blocks);

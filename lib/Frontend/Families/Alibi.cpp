@@ -81,9 +81,9 @@ static rt::StatusOr<ModelSizes> readPlainSizes(Config &config, std::string_view 
   sizes.vocabSize = config.integer("vocab_size");
   if (sizes.hiddenSize % sizes.heads)
     return config
-        .error("config.heads_indivisible", heads,
-               fmt::format("a width of {} can't be cut into {} heads", sizes.hiddenSize,
-                           sizes.heads))
+        .error(
+            "config.heads_indivisible", heads,
+            fmt::format("a width of {} can't be cut into {} heads", sizes.hiddenSize, sizes.heads))
         .withRule(fmt::format("{} is a multiple of {}", width, heads))
         .suggest(fmt::format("\"{}\": {}", heads, largestDivisor(sizes.hiddenSize, sizes.heads)));
   sizes.headDim = sizes.hiddenSize / sizes.heads;

@@ -20,8 +20,7 @@ static constexpr ConfigKey kKeys[] = {
     requiredSize("n_layers", kMaxLayers, "number of layers").alias("num_hidden_layers"),
     requiredSize("n_heads", kMaxHeads, "number of query heads").alias("num_attention_heads"),
     requiredSize("vocab_size", kMaxVocabulary, "number of tokens"),
-    size("max_seq_len", 2048, kMaxVocabulary, "longest sequence")
-        .alias("max_position_embeddings"),
+    size("max_seq_len", 2048, kMaxVocabulary, "longest sequence").alias("max_position_embeddings"),
     structured("attn_config", "attention"),
     structured("ffn_config", "experts"),
     number("initializer_range", 0.02, 0, 100, "standard deviation of fresh matrices"),

@@ -96,8 +96,7 @@ static rt::StatusOr<Branch> readSparse(Config &config, Decoder &decoder, int64_t
   if (config.isNull("n_routed_experts"))
     return Branch();
   if (!config.given("n_routed_experts"))
-    return config
-        .error("config.missing_key", "n_routed_experts", "\"n_routed_experts\" is missing")
+    return config.error("config.missing_key", "n_routed_experts", "\"n_routed_experts\" is missing")
         .withRule("\"n_routed_experts\" is the number of experts, or null")
         .suggest(fmt::format("\"n_routed_experts\": {}", standard));
   ExpertsShape shape;
@@ -111,8 +110,8 @@ static rt::StatusOr<Branch> readSparse(Config &config, Decoder &decoder, int64_t
   shape.shared = "mlp.shared_experts.";
   const int64_t shared = config.givenInteger("n_shared_experts").value_or(0);
   shape.sharedWidth = shared * shape.width;
-  CLEAVE_RT_RETURN_IF_ERROR(readExperts(config, decoder.sizes, "n_routed_experts",
-                                        "num_experts_per_tok", shape.width));
+  CLEAVE_RT_RETURN_IF_ERROR(
+      readExperts(config, decoder.sizes, "n_routed_experts", "num_experts_per_tok", shape.width));
   decoder.sizes.others.emplace_back("n_shared_experts", shared);
   return experts(shape);
 }

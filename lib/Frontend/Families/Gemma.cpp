@@ -31,9 +31,19 @@ static constexpr ConfigKey kGemma1Keys[] = {
 };
 static constexpr ConfigKey kCapKeys[] = {
     number("query_pre_attn_scalar", 256, 1e-6, 1e12, "scores are divided by its root"),
-    {"attn_logit_softcapping", KeyType::Number, KeyUse::Derived, {}, 1e-6, 1e12,
+    {"attn_logit_softcapping",
+     KeyType::Number,
+     KeyUse::Derived,
+     {},
+     1e-6,
+     1e12,
      "bound of the scores"},
-    {"final_logit_softcapping", KeyType::Number, KeyUse::Derived, {}, 1e-6, 1e12,
+    {"final_logit_softcapping",
+     KeyType::Number,
+     KeyUse::Derived,
+     {},
+     1e-6,
+     1e12,
      "bound of the logits"},
     size("sliding_window", 4096, kMaxVocabulary, "how far back attention reaches in some layers")
         .alias("sliding_window_size"),
@@ -101,9 +111,9 @@ static rt::StatusOr<FamilyModel> describeGemma1(Config &config) {
 static rt::StatusOr<FamilyModel> describeGemma2(Config &config) {
   CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike gemma, readGemma(config, {.kvHeads = 4}));
   addPostNorms(config, gemma, 50, 30);
-  CLEAVE_RT_ASSIGN_OR_RETURN(const std::vector<bool> sliding,
-                             readSliding(config, gemma.decoder.sizes.layers,
-                                         [](int64_t i) { return i % 2 == 0; }));
+  CLEAVE_RT_ASSIGN_OR_RETURN(
+      const std::vector<bool> sliding,
+      readSliding(config, gemma.decoder.sizes.layers, [](int64_t i) { return i % 2 == 0; }));
   return build(config, gemma, gemma, sliding);
 }
 
@@ -112,8 +122,8 @@ static rt::StatusOr<FamilyModel> describeGemma3(Config &config) {
   addPostNorms(config, full, 0, 0);
   full.attention.headNorms = HeadNorms::EachHead;
   LlamaLike windowed = full;
-  windowed.attention.frequencies = ropeFrequencies(Rope{config.number("rope_local_base_freq")},
-                                                   full.attention.sizes.headDim);
+  windowed.attention.frequencies =
+      ropeFrequencies(Rope{config.number("rope_local_base_freq")}, full.attention.sizes.headDim);
   const int64_t pattern = config.integer("sliding_window_pattern");
   CLEAVE_RT_ASSIGN_OR_RETURN(const std::vector<bool> sliding,
                              readSliding(config, full.decoder.sizes.layers,

@@ -33,8 +33,8 @@ static constexpr ConfigKey kKeys[] = {
 };
 
 static rt::StatusOr<FamilyModel> describe(Config &config) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(
-      LlamaLike oss, readLlamaLike(config, {.kvHeads = 8, .headDim = 64, .theta = 150000}));
+  CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike oss,
+                             readLlamaLike(config, {.kvHeads = 8, .headDim = 64, .theta = 150000}));
   Decoder &decoder = oss.decoder;
   CLEAVE_RT_RETURN_IF_ERROR(readExperts(config, decoder.sizes, "num_local_experts",
                                         "num_experts_per_tok", decoder.sizes.intermediateSize));
@@ -52,9 +52,9 @@ static rt::StatusOr<FamilyModel> describe(Config &config) {
   shape.down = "mlp.experts.down_proj";
   BlockKind full = oss.block("full", experts(shape));
   full.attention.graph = nullptr; // there is no operator with sinks
-  full.attention.parameters.push_back(
-      parameter("self_attn.sinks", {{oss.attention.kvHead(), oss.attention.group()}},
-                normalInit(decoder.std)));
+  full.attention.parameters.push_back(parameter("self_attn.sinks",
+                                                {{oss.attention.kvHead(), oss.attention.group()}},
+                                                normalInit(decoder.std)));
   BlockKind sliding = full;
   sliding.name = "sliding";
   CLEAVE_RT_ASSIGN_OR_RETURN(

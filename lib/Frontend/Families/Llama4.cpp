@@ -54,8 +54,7 @@ static rt::StatusOr<std::vector<bool>> readSparse(const Config &config, int64_t 
       sparse[i] = true;
     return sparse;
   }
-  if (listed->isArray() &&
-      std::ranges::all_of(listed->elements(), [&](const rt::JsonValue &layer) {
+  if (listed->isArray() && std::ranges::all_of(listed->elements(), [&](const rt::JsonValue &layer) {
         return layer.isInteger() && layer.integer() >= 0 && layer.integer() < layers;
       })) {
     for (const rt::JsonValue &layer : listed->elements())
@@ -92,8 +91,8 @@ static rt::StatusOr<FamilyModel> describe(Config &config) {
   CLEAVE_RT_ASSIGN_OR_RETURN(const std::vector<bool> sparse,
                              readSparse(config, decoder.sizes.layers));
   config.leaveUntrained("model_type", "attention in chunks");
-  CLEAVE_RT_RETURN_IF_ERROR(readExperts(config, decoder.sizes, "num_local_experts",
-                                        "num_experts_per_tok", shape.width));
+  CLEAVE_RT_RETURN_IF_ERROR(
+      readExperts(config, decoder.sizes, "num_local_experts", "num_experts_per_tok", shape.width));
   return decoder.build({llama.block("dense"), llama.block("sparse", experts(shape))},
                        [&](int64_t i) { return size_t(sparse[i]); });
 }

@@ -37,9 +37,8 @@ static rt::StatusOr<FamilyModel> describe(Config &config) {
   CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike minimax, readLlamaLike(config, {.kvHeads = 8}));
   Decoder &decoder = minimax.decoder;
   if (config.flag("use_qk_norm"))
-    minimax.attention.headNorms = config.text("qk_norm_type") == "per_layer"
-                                      ? HeadNorms::AllHeads
-                                      : HeadNorms::EachHead;
+    minimax.attention.headNorms =
+        config.text("qk_norm_type") == "per_layer" ? HeadNorms::AllHeads : HeadNorms::EachHead;
   ExpertsShape shape;
   shape.model = decoder.model();
   shape.std = decoder.std;
@@ -52,8 +51,8 @@ static rt::StatusOr<FamilyModel> describe(Config &config) {
   shape.gate = "block_sparse_moe.experts.{}.w1";
   shape.up = "block_sparse_moe.experts.{}.w3";
   shape.down = "block_sparse_moe.experts.{}.w2";
-  CLEAVE_RT_RETURN_IF_ERROR(readExperts(config, decoder.sizes, "num_local_experts",
-                                        "num_experts_per_tok", shape.width));
+  CLEAVE_RT_RETURN_IF_ERROR(
+      readExperts(config, decoder.sizes, "num_local_experts", "num_experts_per_tok", shape.width));
   return decoder.build(minimax.block("sparse", experts(shape)));
 }
 

@@ -48,9 +48,9 @@ static rt::StatusOr<ModelSizes> readOptSizes(Config &config) {
   sizes.maxPositions = config.integer("max_position_embeddings");
   if (sizes.hiddenSize % sizes.heads)
     return config
-        .error("config.heads_indivisible", "num_attention_heads",
-               fmt::format("a width of {} can't be cut into {} heads", sizes.hiddenSize,
-                           sizes.heads))
+        .error(
+            "config.heads_indivisible", "num_attention_heads",
+            fmt::format("a width of {} can't be cut into {} heads", sizes.hiddenSize, sizes.heads))
         .withRule("hidden_size is a multiple of num_attention_heads")
         .suggest(fmt::format("\"num_attention_heads\": {}",
                              largestDivisor(sizes.hiddenSize, sizes.heads)));
@@ -65,10 +65,10 @@ static void describeEnds(Config &config, Decoder &decoder) {
   const int64_t narrow =
       embedded ? embedded : config.derive("word_embed_proj_dim", width, "hidden_size");
   decoder.embedding = "model.decoder.embed_tokens";
-  decoder.embedExtras = {parameter("model.decoder.embed_positions.weight",
-                                   {{{"position", decoder.sizes.maxPositions + kRowsBefore}},
-                                    {decoder.model()}},
-                                   normalInit(decoder.std))};
+  decoder.embedExtras = {
+      parameter("model.decoder.embed_positions.weight",
+                {{{"position", decoder.sizes.maxPositions + kRowsBefore}}, {decoder.model()}},
+                normalInit(decoder.std))};
   config.leaveUntrained("max_position_embeddings",
                         "a table of positions with rows in front of the first");
   if (narrow != width) {

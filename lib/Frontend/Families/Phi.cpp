@@ -39,9 +39,8 @@ static constexpr ConfigKey kPhi3Keys[] = {
 
 /// Turns the first part of each head alone.
 static rt::Status turnPart(Config &config, LlamaLike &phi) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(
-      const int64_t width,
-      readRotaryWidth(config, "partial_rotary_factor", phi.attention.sizes.headDim));
+  CLEAVE_RT_ASSIGN_OR_RETURN(const int64_t width, readRotaryWidth(config, "partial_rotary_factor",
+                                                                  phi.attention.sizes.headDim));
   CLEAVE_RT_ASSIGN_OR_RETURN(const Rope rope, readRope(config));
   phi.attention.frequencies = ropeFrequencies(rope, width);
   return rt::Status::success();

@@ -78,9 +78,8 @@ static rt::StatusOr<FamilyModel> build(Config &config, LlamaLike &qwen, ExpertsS
   if (std::ranges::count(sparse, true))
     CLEAVE_RT_RETURN_IF_ERROR(
         readExperts(config, decoder.sizes, "num_experts", "num_experts_per_tok", shape.width));
-  FamilyModel model =
-      decoder.build({qwen.block("dense"), qwen.block("sparse", experts(shape))},
-                    [&](int64_t i) { return size_t(sparse[i]); });
+  FamilyModel model = decoder.build({qwen.block("dense"), qwen.block("sparse", experts(shape))},
+                                    [&](int64_t i) { return size_t(sparse[i]); });
   if (config.flag("use_sliding_window")) {
     model.window = config.givenInteger("sliding_window");
     if (!model.window)
@@ -101,8 +100,7 @@ static rt::StatusOr<FamilyModel> describeQwen2(Config &config) {
 }
 
 static rt::StatusOr<FamilyModel> describeQwen3(Config &config, double theta, ExpertsShape shape) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike qwen,
-                             readLlamaLike(config, {.kvHeads = 4, .theta = theta}));
+  CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike qwen, readLlamaLike(config, {.kvHeads = 4, .theta = theta}));
   qwen.attention.inputBias = qwen.attention.outputBias = config.flag("attention_bias");
   qwen.attention.headNorms = HeadNorms::EachHead;
   return build(config, qwen, std::move(shape));
