@@ -136,10 +136,13 @@ LogicalResult MaskOp::verify() {
   return success();
 }
 
-bool MaskOp::hasBlocks(unsigned, int64_t dim) { return dim == int64_t(getDim()); }
+bool MaskOp::hasBlocks(unsigned operand, int64_t) { return operand == 0; }
 
 SmallVector<Value> MaskOp::buildBlock(OpBuilder &b, ValueRange operands, TypeRange types,
                                       Value begin, ValueRange) {
+  // Blocks along another dimension are masked alike.
+  if (cast<RankedTensorType>(types[0]).getDimSize(getDim()) == getType().getDimSize(getDim()))
+    return {MaskOp::create(b, getLoc(), types, operands, (*this)->getAttrs())};
   return {MaskOp::create(b, getLoc(), types[0], operands[0], begin, getMeshAttr(), getAxes(),
                          getDimAttr(), getSizeAttr(), getValueAttr(),
                          b.getI64IntegerAttr(getBlockSize()))};

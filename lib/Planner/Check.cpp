@@ -37,6 +37,11 @@ static LogicalResult refuseName(Operation *op, const Twine &text, StringRef give
   return error;
 }
 
+/// An operator as a plan's reader knows it; the kind for its function.
+static std::string nameOf(Operation *op, StringRef kind) {
+  return ("'" + (isa<func::FuncOp>(op) ? kind : op->getName().getStringRef()) + "'").str();
+}
+
 namespace {
 class Checker {
 public:
@@ -265,14 +270,17 @@ private:
       if (auto obstacle = joint ? findChunkObstacle(joint, name) : std::nullopt)
         return refuse(chunk,
                       "plan.chunk_unsupported: '" + chunk.getKind() +
-                          "' cannot run in pieces along '" + name + "': '" +
-                          obstacle->op->getName().getStringRef() + "' " + obstacle->reason,
+                          "' cannot run in pieces along '" + name +
+                          "': " + nameOf(obstacle->op, chunk.getKind()) + " " + obstacle->reason,
                       "the last kind runs in pieces, if its results are sums over them");
     return success();
   }
 
   /// The kind can go through the dimension of inner values in blocks.
   LogicalResult checkBlocks(plan::ChunkOp chunk) {
+    if (lastKind(model) != chunk.getKind())
+      return refuse(chunk, "plan.chunk_unsupported: '" + chunk.getKind() + "' cannot run in pieces",
+                    "the last kind of the model runs in pieces");
     auto joint = model.lookupSymbol<func::FuncOp>((chunk.getKind() + ".joint").str());
     StringRef dim = cast<StringAttr>(chunk.getAlong()[0]).getValue();
     std::vector<std::string> known = {"batch", "sequence"};
@@ -293,12 +301,12 @@ private:
     if (auto obstacle = findBlockObstacle(joint, dim))
       return refuse(chunk,
                     "plan.chunk_unsupported: '" + chunk.getKind() +
-                        "' cannot run in pieces along '" + dim + "': '" +
-                        obstacle->op->getName().getStringRef() + "' " + obstacle->reason,
+                        "' cannot run in pieces along '" + dim +
+                        "': " + nameOf(obstacle->op, chunk.getKind()) + " " + obstacle->reason,
                     "operators along the dimension compute elements of it, or gather it up");
     int64_t pieces = chunk.getPieces()[0];
     auto equal = equalPieces(solution, findKind(chunk, chunk.getKind()), dim, pieces);
-    if (!equal || *equal == pieces)
+    if (!equal || *equal == pieces || pieces == 1)
       return success();
     InFlightDiagnostic error =
         refuse(chunk,

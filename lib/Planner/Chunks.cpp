@@ -30,8 +30,11 @@ public:
       made *= pieces;
     if (made < wanted)
       for (StringAttr dim : nn::dimNames(value.getType()))
-        if (dim != "batch" && dim != "sequence" && !findBlockObstacle(joint, dim))
-          return {{dim.getValue(), equalPieces(solution, kind, dim, wanted).value_or(wanted)}};
+        if (dim != "batch" && dim != "sequence" && !findBlockObstacle(joint, dim)) {
+          int64_t blocks = equalPieces(solution, kind, dim, wanted).value_or(wanted);
+          if (blocks <= 16 * wanted) // many small pieces cost more than they save
+            return {{dim.getValue(), blocks}};
+        }
     return tokens;
   }
 
@@ -112,8 +115,7 @@ private:
 };
 } // namespace
 
-/// The kind that makes the result of `@forward`, if it makes nothing else.
-static StringRef lastKind(ModuleOp model) {
+StringRef lastKind(ModuleOp model) {
   auto forward = model.lookupSymbol<func::FuncOp>("forward");
   if (!forward || forward.isExternal())
     return "";

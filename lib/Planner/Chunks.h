@@ -19,6 +19,9 @@ inline constexpr int64_t kLargestPiece = int64_t(64) << 20;
 std::optional<int64_t> equalPieces(plan::SolutionOp solution, mlir::func::FuncOp kind,
                                    llvm::StringRef dim, int64_t pieces);
 
+/// The kind that makes the result of `@forward`, if it makes nothing else; or empty.
+llvm::StringRef lastKind(mlir::ModuleOp model);
+
 /// Writes a `plan.chunk` behind the last entry of `solution` (whose batch, axes,
 /// layout and assignments are written) for each kind of `model` that ends it, can run
 /// in pieces and would keep a larger value: pieces of the tokens where they are equal

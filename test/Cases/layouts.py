@@ -69,6 +69,32 @@ class Layouts(harness.Case):
         for layout in ("2:tp=2", "4:tp=4"):
             self.assertSteps(self.first_steps(layout, "t0-vocab251", 10), want, 1e-5, 1e-5)
 
+    def in_blocks(self, model, ranks, pins, blocks, values):
+        """A binary whose classifier and loss go through the vocabulary in blocks."""
+        plan = self.fresh("plan", ".mlir")
+        done = harness.run(self.compile_command(model, ranks, pins, values)
+                           + ["--emit=plan", "-o", plan])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = open(plan).read().rstrip()
+        self.assertTrue(text.endswith("}"))
+        # The solution may stand in a module.
+        at = text.index("plan.assign")
+        chunk = f'plan.chunk "head" along ["vocab"] pieces [{blocks}]\n    '
+        with open(plan, "w") as file:
+            file.write(text[:at] + chunk + text[at:] + "\n")
+        return self.compiled(model, ranks, None, values, ["--plan", plan])
+
+    def test_blocks_of_the_vocabulary(self):
+        """Uneven sequences and blocks, gathered parameters, scattered gradients."""
+        model = llama(vocab_size=26)
+        data = self.tokens(harness.random_ids(26, 200))
+        values = harness.recipe(sequence_length=11, global_batch=4)
+        want, _ = self.train(self.compiled(model, 1, None, values), data, 4)
+        for ranks, pins, blocks in ((1, None, 4), (2, "tp=2,sp=1,vocab=0", 3), (2, "tp=2,sp=1", 3),
+                                    (2, "dp=2,zero=3", 2), (4, "dp=2,tp=2,zero=2", 13)):
+            got, _ = self.train(self.in_blocks(model, ranks, pins, blocks, values), data, 4)
+            self.assertSteps(got, want, 1e-5, 2e-5)
+
     def test_a12_tied_matrix_counts_once(self):
         want = read_json(golden("t0-tied", "expected.json"))["steps"][0]["grad_norm"]
         for layout in ("1", "2:tp=2", "4:dp=2,tp=2", "2:tp=2,vocab=0"):

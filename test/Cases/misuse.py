@@ -66,7 +66,8 @@ class CommandLines(harness.Case):
         self.refuse("plan.conflict", *common, "--pin", "dp=2")
         self.refuse("plan.conflict", *common, "--global-batch", "4")
         self.refuse("plan.conflict", *common, "--seq-len", "16")
-        for same in ([], ["--global-batch", "8", "--seq-len", "8"], ["--micro-batch", "1"]):
+        self.refuse("plan.conflict", *common, "--micro-batch", "1")
+        for same in ([], ["--global-batch", "8", "--seq-len", "8"], ["--micro-batch", "8"]):
             done = harness.run([CLEAVE, *common, *same])
             self.assertEqual(done.returncode, 0, done.stderr)
 

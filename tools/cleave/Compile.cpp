@@ -134,13 +134,13 @@ rt::Status Compilation::plan() {
 }
 
 /// A plan brings its batch along; what the recipe says of a step must be the same.
-/// Micro-batches change no result and are the plan's, as they would be a pin's.
 rt::Status Compilation::comparePlan() {
   auto batch = plan::entry<plan::BatchOp>(solutionOf(*chosen));
   const rt::Recipe &recipe = request.recipe;
   const std::tuple<const char *, std::optional<uint64_t>, int64_t> sizes[] = {
       {"global_batch", recipe.globalBatch, batch.getGlobal()},
-      {"sequence_length", recipe.sequenceLength, batch.getSequence()}};
+      {"sequence_length", recipe.sequenceLength, batch.getSequence()},
+      {"micro_batch", recipe.microBatch, batch.getMicro()}};
   for (auto [key, asked, planned] : sizes)
     if (asked && *asked != static_cast<uint64_t>(planned))
       return rt::userError("plan.conflict",
@@ -156,21 +156,25 @@ rt::Status Compilation::comparePlan() {
 /// The least that a rank needs is the state of its parameters; more than a
 /// device has cannot work.
 rt::Status Compilation::checkBudget() {
-  if (!request.cluster || !request.cluster->deviceMemory)
+  std::optional<Cluster> cluster = request.cluster;
+  if (!cluster && request.emit.empty()) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(cluster, readCluster("local:1", shareFolder()));
+  }
+  if (!cluster || !cluster->deviceMemory)
     return rt::Status::success();
   int64_t bytes = stateBytesPerRank(solutionOf(*chosen), *module);
-  double memory = *request.cluster->deviceMemory;
+  double memory = *cluster->deviceMemory;
   if (static_cast<double>(bytes) <= memory)
     return rt::Status::success();
   std::string message = fmt::format("the state of a rank's parameters alone takes {:.1f} GB, a "
                                     "device of {} has {:.1f} GB",
-                                    bytes / 1e9, request.cluster->name, memory / 1e9);
+                                    bytes / 1e9, cluster->name, memory / 1e9);
   if (request.allowOverBudget) {
     fmt::print(stderr, "warning[plan.over_budget]: {}\n", message);
     return rt::Status::success();
   }
   return rt::userError("plan.over_budget", message)
-      .withGiven(fmt::format("{} ranks", request.plan.ranks))
+      .withGiven(fmt::format("ranks={}", request.plan.ranks))
       .withRule("weights, gradients and both moments (16 bytes a parameter) fit in a device")
       .suggest("--pin tp=… with a larger degree, or more devices")
       .suggest("--allow-over-budget to go on for inspection");

@@ -63,10 +63,11 @@ SplitKind splitJoint(func::FuncOp joint, const std::optional<llvm::StringSet<>> 
   // not saved becomes part of the backward, which then reads its operands.
   auto isSaved = [&](Operation *op) {
     auto path = op->getAttrOfType<StringAttr>("nn.path");
-    if (!unsaved.empty() && llvm::any_of(op->getResultTypes(), [&](Type type) {
-          return nn::findDim(type, unsaved) >= 0;
-        }))
+    auto has = [&](Type type) { return !unsaved.empty() && nn::findDim(type, unsaved) >= 0; };
+    if (llvm::any_of(op->getResultTypes(), has))
       return false;
+    if (llvm::any_of(op->getOperandTypes(), has))
+      return true; // else the backward would go through the dimension twice
     return !saved || (path && saved->contains(path.getValue()));
   };
   llvm::SmallSetVector<Value, 16> reads;

@@ -36,7 +36,8 @@ struct SplitKind {
 /// arguments`. Everything of the forward that the backward reads is saved; with
 /// `saved`, only results of operators at those paths are, and the backward computes
 /// again what else it needs, from them and from the arguments. Values along the
-/// dimension `unsaved`, if it is not empty, are never saved.
+/// dimension `unsaved`, if it is not empty, are never saved, and what is made of them
+/// always.
 SplitKind splitJoint(mlir::func::FuncOp joint,
                      const std::optional<llvm::StringSet<>> &saved = std::nullopt,
                      llvm::StringRef unsaved = "");

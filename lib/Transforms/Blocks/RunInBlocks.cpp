@@ -40,7 +40,7 @@ public:
     SmallVector<Operation *> ops = inlineBody();
     addFollowers(ops);
     if (auto found = splitForBlocks(ops, dim, split))
-      return found->op->emitOpError(found->reason);
+      return refuse(*found);
     if (split.inside.empty())
       return success();
     inside.insert(split.inside.begin(), split.inside.end());
@@ -50,10 +50,7 @@ public:
     findSinks();
     int64_t size = llvm::divideCeil(extent, blocks), full = extent / size;
     if (extent % size != 0 && (!scanned.empty() || !stacked.empty()))
-      return split.inside.front()->emitOpError()
-             << "cannot go through the " << extent << " of '" << dim.getValue() << "' in " << blocks
-             << " blocks: with a parameter that is gathered or a gradient that is "
-             << "scattered, blocks must be equal";
+      return refuseUneven();
     repeat(size, full);
     if (int64_t rest = extent - size * full) {
       Value begin = indices({size * full}, {});
@@ -64,6 +61,32 @@ public:
   }
 
 private:
+  /// As this plan cuts it, the part cannot go in blocks.
+  LogicalResult refuse(const ChunkObstacle &found) {
+    InFlightDiagnostic error = mlir::emitError(found.op->getLoc())
+                               << "plan.chunk_unsupported: pieces along '" << dim.getValue()
+                               << "': '" << found.op->getName() << "' " << found.reason;
+    error.attachNote() << "rule: operators along the dimension are cut alike, so that nothing "
+                          "is exchanged between them";
+    error.attachNote() << "suggestion: the plan without its plan.chunk";
+    return error;
+  }
+
+  /// Values that pass through memory whole have equal blocks.
+  LogicalResult refuseUneven() {
+    int64_t equal = blocks;
+    while (extent % equal != 0)
+      ++equal;
+    InFlightDiagnostic error = mlir::emitError(split.inside.front()->getLoc())
+                               << "plan.chunk_indivisible: " << extent << " elements of '"
+                               << dim.getValue() << "' on a rank do not give " << blocks
+                               << " equal pieces";
+    error.attachNote() << "rule: pieces are equal where a parameter along the dimension lies "
+                          "otherwise than it is used, or its gradient does";
+    error.attachNote() << "suggestion: " << equal << " pieces";
+    return error;
+  }
+
   /// One block: how many indices it has, the first one, and the rows of kept tensors.
   struct Piece {
     int64_t size;

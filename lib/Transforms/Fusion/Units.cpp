@@ -30,9 +30,12 @@ Units::Units(Block &block) {
     unit.push_back(i);
     memberLists.push_back({i});
     auto &deps = after.emplace_back();
-    for (Value v : op.getOperands())
-      if (int def = v.getDefiningOp() ? find(v.getDefiningOp()) : -1; def >= 0)
-        deps.push_back(def);
+    // What a repeat's block reads from around it, the repeat waits for.
+    op.walk([&](Operation *inner) {
+      for (Value v : inner->getOperands())
+        if (int def = v.getDefiningOp() ? find(v.getDefiningOp()) : -1; def >= 0)
+          deps.push_back(def);
+    });
     if (isMemoryEffectFree(&op))
       continue;
     if (barrier)
