@@ -45,3 +45,7 @@
 // FALCON: given: new_decoder_architecture = true
 // FALCON: suggestion: "new_decoder_architecture": false
 
+
+// What is left out is said when the rest is compiled.
+// RUN: cleave compile %S/configs/gemma-3-27b.json --emit=nn 2>&1 >/dev/null | FileCheck %s --check-prefix=NOTES
+// NOTES: note: the text model in "text_config" is what is described; what the file has beside it for other media is not compiled

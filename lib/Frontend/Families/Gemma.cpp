@@ -56,7 +56,8 @@ static constexpr ConfigKey kGemma2Keys[] = {
 static constexpr ConfigKey kGemma3Keys[] = {
     size("vocab_size", 262208, kMaxVocabulary, "number of tokens"),
     size("max_position_embeddings", 131072, kMaxVocabulary, "longest sequence"),
-    size("sliding_window_pattern", 6, kMaxLayers, "every how many layers one has no window"),
+    size("sliding_window_pattern", 6, kMaxLayers, "every how many layers one has no window")
+        .alias("_sliding_window_pattern"),
     number("rope_local_base_freq", 10000, 1e-6, 1e12, "base of rope in layers with a window"),
 };
 
