@@ -71,7 +71,13 @@ LogicalResult RopeOp::interpret(ArrayRef<const HostTensor *> in, MutableArrayRef
 
 /// Queries, keys and values of an attention or of its gradient, and the values
 /// that there are one of for each row of scores.
-static LogicalResult verifyAttention(Operation *op, Value query, ValueRange keys, Value lse) {
+static LogicalResult verifyAttention(Operation *op, Value query, ValueRange keys, Value lse,
+                                     std::optional<uint64_t> window,
+                                     std::optional<llvm::APFloat> cap) {
+  if (window && static_cast<int64_t>(*window) < 1)
+    return op->emitOpError("has a window in which a position does not see itself");
+  if (cap && !(cap->isFinite() && cap->convertToDouble() > 0))
+    return op->emitOpError("needs a cap above 0");
   auto names = [&](std::initializer_list<StringRef> list) {
     SmallVector<StringAttr> out;
     for (StringRef n : list)
@@ -93,7 +99,8 @@ static LogicalResult verifyAttention(Operation *op, Value query, ValueRange keys
 LogicalResult AttentionOp::verify() {
   if (getType(0) != getQuery().getType())
     return emitOpError("needs a result of its query's type");
-  return verifyAttention(*this, getQuery(), {getKey(), getValue()}, getLse());
+  return verifyAttention(*this, getQuery(), {getKey(), getValue()}, getLse(), getWindow(),
+                         getCap());
 }
 
 LogicalResult AttentionGradOp::verify() {
@@ -101,7 +108,8 @@ LogicalResult AttentionGradOp::verify() {
                         dimNames(getQuery()), "a result and gradients")))
     return failure();
   return verifyAttention(*this, getQuery(),
-                         {getKey(), getValue(), getKeyGradient(), getValueGradient()}, getLse());
+                         {getKey(), getValue(), getKeyGradient(), getValueGradient()}, getLse(),
+                         getWindow(), getCap());
 }
 
 /// Batch and heads can be cut; the sequence is seen whole by every query.
@@ -120,9 +128,10 @@ ShardingRule AttentionOp::getShardingRule() { return attentionRule(*this, -1); }
 ShardingRule AttentionGradOp::getShardingRule() { return attentionRule(*this, 5); }
 
 SmallVector<Value> AttentionOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<bool>) {
-  auto grad = AttentionGradOp::create(b, getLoc(), getQuery().getType(), getKey().getType(),
-                                      getValue().getType(), getQuery(), getKey(), getValue(),
-                                      getResult(), getLse(), g[0], getScaleAttr());
+  auto grad =
+      AttentionGradOp::create(b, getLoc(), getQuery().getType(), getKey().getType(),
+                              getValue().getType(), getQuery(), getKey(), getValue(), getResult(),
+                              getLse(), g[0], getScaleAttr(), getWindowAttr(), getCapAttr());
   return SmallVector<Value>(grad.getResults());
 }
 
@@ -150,6 +159,11 @@ struct AttentionShape {
 };
 } // namespace
 
+/// The first position that position `i` sees.
+static int64_t firstSeen(int64_t i, std::optional<uint64_t> window) {
+  return window ? std::max<int64_t>(0, i - static_cast<int64_t>(*window) + 1) : 0;
+}
+
 static double dot(const double *a, const double *b, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i)
@@ -168,14 +182,17 @@ LogicalResult AttentionOp::interpret(ArrayRef<const HostTensor *> in,
                                      MutableArrayRef<HostTensor> out) {
   AttentionShape shape(*in[0], *in[1]);
   double scale = getScale().convertToDouble();
+  double cap = getCap() ? getCap()->convertToDouble() : 0;
   int64_t w = shape.width;
   shape.forEachHead([&](int64_t b, int64_t h, int64_t g) {
     for (int64_t i = 0; i < shape.sequence; ++i) {
-      int64_t row = shape.queryRow(b, i, h, g);
-      std::vector<double> score(i + 1);
+      int64_t row = shape.queryRow(b, i, h, g), first = firstSeen(i, getWindow());
+      std::vector<double> score(i + 1, -INFINITY);
       double max = -INFINITY, sum = 0;
-      for (int64_t j = 0; j <= i; ++j) {
+      for (int64_t j = first; j <= i; ++j) {
         score[j] = scale * dot(rowOf(*in[0], row, w), rowOf(*in[1], shape.keyRow(b, j, h), w), w);
+        if (cap > 0)
+          score[j] = cap * std::tanh(score[j] / cap);
         max = std::max(max, score[j]);
       }
       for (double s : score)
@@ -183,7 +200,7 @@ LogicalResult AttentionOp::interpret(ArrayRef<const HostTensor *> in,
       double lse = max + std::log(sum), *y = rowOf(out[0], row, w);
       out[1].data[row] = lse;
       std::fill_n(y, w, 0.0);
-      for (int64_t j = 0; j <= i; ++j) {
+      for (int64_t j = first; j <= i; ++j) {
         const double *v = rowOf(*in[2], shape.keyRow(b, j, h), w);
         for (int64_t k = 0; k < w; ++k)
           y[k] += std::exp(score[j] - lse) * v[k];
@@ -197,6 +214,7 @@ LogicalResult AttentionGradOp::interpret(ArrayRef<const HostTensor *> in,
                                          MutableArrayRef<HostTensor> out) {
   AttentionShape shape(*in[0], *in[1]);
   double scale = getScale().convertToDouble();
+  double cap = getCap() ? getCap()->convertToDouble() : 0;
   int64_t w = shape.width;
   for (HostTensor &t : out)
     std::fill(t.data.begin(), t.data.end(), 0.0);
@@ -205,12 +223,18 @@ LogicalResult AttentionGradOp::interpret(ArrayRef<const HostTensor *> in,
       int64_t row = shape.queryRow(b, i, h, g);
       const double *q = rowOf(*in[0], row, w), *dy = rowOf(*in[5], row, w);
       double delta = dot(rowOf(*in[3], row, w), dy, w), *dq = rowOf(out[0], row, w);
-      for (int64_t j = 0; j <= i; ++j) {
+      for (int64_t j = firstSeen(i, getWindow()); j <= i; ++j) {
         int64_t kv = shape.keyRow(b, j, h);
         const double *k = rowOf(*in[1], kv, w), *v = rowOf(*in[2], kv, w);
         double *dk = rowOf(out[1], kv, w), *dv = rowOf(out[2], kv, w);
-        double p = std::exp(scale * dot(q, k, w) - in[4]->data[row]);
-        double ds = scale * p * (dot(dy, v, w) - delta);
+        double score = scale * dot(q, k, w), slope = scale;
+        if (cap > 0) {
+          double t = std::tanh(score / cap);
+          score = cap * t;
+          slope *= 1 - t * t;
+        }
+        double p = std::exp(score - in[4]->data[row]);
+        double ds = slope * p * (dot(dy, v, w) - delta);
         for (int64_t c = 0; c < w; ++c) {
           dq[c] += ds * k[c];
           dk[c] += ds * q[c];
@@ -227,25 +251,26 @@ LogicalResult AttentionGradOp::interpret(ArrayRef<const HostTensor *> in,
 //===----------------------------------------------------------------------===//
 
 /// A generator's name with the sizes that the types give.
-static LibraryKernel attentionKernel(StringRef generator, Type query, double scale,
-                                     SmallVector<unsigned> operands,
+template <typename Op>
+static LibraryKernel attentionKernel(Op op, StringRef generator, SmallVector<unsigned> operands,
                                      SmallVector<unsigned> results) {
+  RankedTensorType query = op.getQuery().getType();
   LibraryKernel kernel{generator, std::move(operands), std::move(results), {}};
-  for (auto [name, size] : llvm::zip(dimNames(query), cast<RankedTensorType>(query).getShape()))
+  for (auto [name, size] : llvm::zip(dimNames(query), query.getShape()))
     kernel.sizes.push_back({name.getValue(), static_cast<double>(size)});
-  kernel.sizes.push_back({"scale", scale});
+  kernel.sizes.push_back({"scale", op.getScale().convertToDouble()});
+  if (op.getWindow())
+    kernel.sizes.push_back({"window", static_cast<double>(*op.getWindow())});
+  if (op.getCap())
+    kernel.sizes.push_back({"cap", op.getCap()->convertToDouble()});
   return kernel;
 }
 
 SmallVector<LibraryKernel> AttentionOp::getLibraryKernels() {
-  return {attentionKernel("attention.forward", getQuery().getType(), getScale().convertToDouble(),
-                          {0, 1, 2}, {0, 1})};
+  return {attentionKernel(*this, "attention.forward", {0, 1, 2}, {0, 1})};
 }
 
 SmallVector<LibraryKernel> AttentionGradOp::getLibraryKernels() {
-  Type query = getQuery().getType();
-  double scale = getScale().convertToDouble();
-  return {
-      attentionKernel("attention.backward_query", query, scale, {0, 1, 2, 3, 4, 5}, {0}),
-      attentionKernel("attention.backward_key_value", query, scale, {0, 1, 2, 3, 4, 5}, {1, 2})};
+  return {attentionKernel(*this, "attention.backward_query", {0, 1, 2, 3, 4, 5}, {0}),
+          attentionKernel(*this, "attention.backward_key_value", {0, 1, 2, 3, 4, 5}, {1, 2})};
 }

@@ -23,10 +23,13 @@ def NN_AttentionOp : NN_ComputeOp<"attention", [NN_Differentiable,
   let description = [{
     `query` [batch, sequence, kv_head, group, head_dim] (no `group`: every query
     head has its own key and value head), `key` and `value` [batch, sequence,
-    kv_head, head_dim]. Position i attends to positions j ≤ i; scores are
-    multiplied by `scale`. `lse` is the log-sum-exp of each row of scores.
+    kv_head, head_dim]. Position i attends to positions j ≤ i, of these with a
+    `window` to the last `window` alone (i - window < j). Scores are multiplied
+    by `scale`, then with a `cap` bounded: cap · tanh(score / cap). `lse` is the
+    log-sum-exp of each row of scores.
   }];
-  let arguments = (ins NN_Tensor:$query, NN_Tensor:$key, NN_Tensor:$value, F64Attr:$scale);
+  let arguments = (ins NN_Tensor:$query, NN_Tensor:$key, NN_Tensor:$value, F64Attr:$scale,
+                       OptionalAttr<I64Attr>:$window, OptionalAttr<F64Attr>:$cap);
   let results = (outs NN_Tensor:$result, NN_Tensor:$lse);
   let hasVerifier = 1;
 }
@@ -35,7 +38,8 @@ def NN_AttentionGradOp : NN_ComputeOp<"attention_grad",
     [DeclareOpInterfaceMethods<LibraryKernelInterface>]> {
   let summary = "Gradient of attention with respect to query, key and value";
   let arguments = (ins NN_Tensor:$query, NN_Tensor:$key, NN_Tensor:$value, NN_Tensor:$result,
-                       NN_Tensor:$lse, NN_Tensor:$gradient, F64Attr:$scale);
+                       NN_Tensor:$lse, NN_Tensor:$gradient, F64Attr:$scale,
+                       OptionalAttr<I64Attr>:$window, OptionalAttr<F64Attr>:$cap);
   let results = (outs NN_Tensor:$queryGradient, NN_Tensor:$keyGradient, NN_Tensor:$valueGradient);
   let hasVerifier = 1;
 }

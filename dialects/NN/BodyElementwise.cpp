@@ -77,6 +77,20 @@ SmallVector<Value> GeluGradOp::buildBody(OpBuilder &b, ValueRange operands, Type
   });
 }
 
+SmallVector<Value> SoftCapOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
+  double cap = getCap().convertToDouble();
+  return mapBody(b, *this, operands, types,
+                 [&](const BodyPoint &x) { return cap * (x[0] * (1.0 / cap)).tanh(); });
+}
+
+SmallVector<Value> SoftCapGradOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
+  double cap = getCap().convertToDouble();
+  return mapBody(b, *this, operands, types, [&](const BodyPoint &x) {
+    BodyScalar t = (x[0] * (1.0 / cap)).tanh();
+    return x[1] * (1.0 - t * t);
+  });
+}
+
 SmallVector<Value> ReluOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
   return mapBody(b, *this, operands, types,
                  [](const BodyPoint &x) { return (x[0] > 0.0).select(x[0], 0.0); });

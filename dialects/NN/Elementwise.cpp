@@ -64,6 +64,8 @@ ELEMENTWISE(SiluOp, {})
 ELEMENTWISE(SiluGradOp, {{1}})
 ELEMENTWISE(GeluOp, {})
 ELEMENTWISE(GeluGradOp, {{1}})
+ELEMENTWISE(SoftCapOp, {})
+ELEMENTWISE(SoftCapGradOp, {{1}})
 ELEMENTWISE(ReluOp, {})
 ELEMENTWISE(ReluGradOp, {{1}})
 #undef ELEMENTWISE
@@ -160,6 +162,20 @@ double GeluGradOp::scalar(ArrayRef<double> x) {
   double t = std::tanh(kSqrt2OverPi * (v + kGeluCubic * v * v * v));
   double slope = kSqrt2OverPi * (1.0 + 3.0 * kGeluCubic * v * v);
   return x[1] * (0.5 * (1.0 + t) + 0.5 * v * (1.0 - t * t) * slope);
+}
+
+double SoftCapOp::scalar(ArrayRef<double> x) {
+  double cap = getCap().convertToDouble();
+  return cap * std::tanh(x[0] / cap);
+}
+
+SmallVector<Value> SoftCapOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<bool>) {
+  return {SoftCapGradOp::create(b, getLoc(), getType(), getInput(), g[0], getCapAttr())};
+}
+
+double SoftCapGradOp::scalar(ArrayRef<double> x) {
+  double t = std::tanh(x[0] / getCap().convertToDouble());
+  return x[1] * (1.0 - t * t);
 }
 
 double ReluOp::scalar(ArrayRef<double> x) { return x[0] > 0 ? x[0] : 0.0; }

@@ -55,6 +55,16 @@ def NN_GeluGradOp : NN_ElementwiseOp<"gelu_grad"> {
   let arguments = (ins NN_Tensor:$input, NN_Tensor:$gradient, UnitAttr:$tanh);
 }
 
+def NN_SoftCapOp : NN_ElementwiseOp<"soft_cap", [NN_Differentiable]> {
+  let summary = "cap · tanh(x / cap)";
+  let arguments = (ins NN_Tensor:$input, F64Attr:$cap);
+}
+
+def NN_SoftCapGradOp : NN_ElementwiseOp<"soft_cap_grad"> {
+  let summary = "Gradient of soft_cap: dy · (1 − tanh²(x / cap))";
+  let arguments = (ins NN_Tensor:$input, NN_Tensor:$gradient, F64Attr:$cap);
+}
+
 def NN_ReluOp : NN_ElementwiseOp<"relu", [NN_Differentiable]> {
   let summary = "max(x, 0)";
   let arguments = (ins NN_Tensor:$input);

@@ -16,8 +16,6 @@ namespace cleave::frontend {
 struct FamilyModel {
   ModelSizes sizes;
   Architecture architecture;
-  /// How many positions back attention reaches, itself included; absent: to the first.
-  std::optional<int64_t> window = {};
 };
 
 /// A `model_type` whose text model is described in a part of the file, beside parts for

@@ -211,8 +211,6 @@ OwningOpRef<ModuleOp> Importer::run() {
   Operation *op = *module;
   op->setAttr("nn.family", builder.getStringAttr(model.family));
   op->setAttr("nn.max_positions", builder.getI64IntegerAttr(model.sizes.maxPositions));
-  if (model.window)
-    op->setAttr("nn.window", builder.getI64IntegerAttr(*model.window));
   op->setAttr("nn.vocab", builder.getI64IntegerAttr(model.sizes.vocabSize));
   builder.setInsertionPointToEnd(module->getBody());
   declareParameters();

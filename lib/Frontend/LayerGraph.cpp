@@ -98,13 +98,22 @@ Value LayerGraph::rope(StringRef path, Value x, ArrayRef<double> frequencies) {
                                         builder.getDenseF64ArrayAttr(frequencies), UnitAttr()));
 }
 
-Value LayerGraph::attention(StringRef path, Value query, Value key, Value value, double scale) {
+Value LayerGraph::attention(StringRef path, Value query, Value key, Value value, double scale,
+                            std::optional<int64_t> window, double cap) {
   auto type = cast<RankedTensorType>(query.getType());
   Type lse = nn::namedTensor(type.getElementType(), type.getShape().drop_back(),
                              nn::dimNames(type).drop_back());
-  return place(path, nn::AttentionOp::create(builder, at(path), type, lse, query, key, value,
-                                             builder.getF64FloatAttr(scale)))
+  return place(path,
+               nn::AttentionOp::create(builder, at(path), type, lse, query, key, value,
+                                       builder.getF64FloatAttr(scale),
+                                       window ? builder.getI64IntegerAttr(*window) : IntegerAttr(),
+                                       cap != 0 ? builder.getF64FloatAttr(cap) : FloatAttr()))
       .getResult();
+}
+
+Value LayerGraph::softCap(StringRef path, Value x, double cap) {
+  return place(
+      path, nn::SoftCapOp::create(builder, at(path), x.getType(), x, builder.getF64FloatAttr(cap)));
 }
 
 SmallVector<Value> LayerGraph::unstack(StringRef path, Value x, StringRef dim) {

@@ -54,9 +54,12 @@ public:
   /// Rotation by position, half layout; radians per position and pair. Of a last
   /// dimension wider than twice the pairs, only the beginning is rotated.
   mlir::Value rope(llvm::StringRef path, mlir::Value x, llvm::ArrayRef<double> frequencies);
-  /// Causal attention; scores are multiplied by `scale`.
+  /// Causal attention; scores are multiplied by `scale`, then bounded by `cap` if it is
+  /// not 0. With a `window` a position sees that many, itself included.
   mlir::Value attention(llvm::StringRef path, mlir::Value query, mlir::Value key, mlir::Value value,
-                        double scale);
+                        double scale, std::optional<int64_t> window = {}, double cap = 0);
+  /// cap · tanh(x / cap).
+  mlir::Value softCap(llvm::StringRef path, mlir::Value x, double cap);
   /// The slices along `dim`.
   llvm::SmallVector<mlir::Value> unstack(llvm::StringRef path, mlir::Value x, llvm::StringRef dim);
   mlir::Value activation(llvm::StringRef path, Activation function, mlir::Value x);

@@ -208,11 +208,6 @@ static void takeRemarks(ModelDescription &model, Config &config, TextModel &text
   std::ranges::move(config.notes, std::back_inserter(model.notes));
   model.dropouts = std::move(config.dropouts);
   model.untrained = std::move(config.untrained);
-  if (model.window)
-    model.notes.push_back(
-        fmt::format("attention reaches back {} positions; longer sequences are not "
-                    "trained yet",
-                    *model.window));
   if (const JsonValue *quantized = text.keys.find("quantization_config");
       quantized && !quantized->isNull())
     model.notes.push_back("\"quantization_config\" says how the published weights are stored; "
@@ -242,7 +237,6 @@ rt::StatusOr<ModelDescription> readModelText(const std::string &text, const std:
   }
   model.parameters = std::move(*parameters);
   model.layers = summarizeLayers(made.architecture);
-  model.window = made.window;
   takeRemarks(model, config, chosen);
   assert((!model.untrained.empty() ||
           std::ranges::all_of(made.architecture.kinds,

@@ -18,12 +18,13 @@ namespace {
 constexpr double kTiny = 1e-6;
 constexpr double kHuge = 1e12;
 
-/// A field that a kind of scaling needs, and where it goes.
+/// A field that a kind of scaling has, and where it goes.
 struct RopeField {
   const char *name;
   double Rope::*member;
   double min;
   double example;
+  bool optional = false;
 };
 
 struct RopeForm {
@@ -40,11 +41,22 @@ std::vector<RopeForm> ropeForms() {
            {{"factor", &Rope::factor, kTiny, 8},
             {"low_freq_factor", &Rope::lowFrequencyFactor, 0, 1},
             {"high_freq_factor", &Rope::highFrequencyFactor, 0, 4},
-            {"original_max_position_embeddings", &Rope::originalMaxPositions, 1, 8192}}}};
+            {"original_max_position_embeddings", &Rope::originalMaxPositions, 1, 8192}}},
+          {"yarn",
+           RopeKind::Yarn,
+           {{"factor", &Rope::factor, kTiny, 8},
+            {"original_max_position_embeddings", &Rope::originalMaxPositions, 1, 4096},
+            {"beta_fast", &Rope::betaFast, kTiny, 32, /*optional=*/true},
+            {"beta_slow", &Rope::betaSlow, kTiny, 1, /*optional=*/true},
+            {"mscale", &Rope::mscale, 0, 1, /*optional=*/true},
+            {"mscale_all_dim", &Rope::mscaleAllDim, 0, 1, /*optional=*/true},
+            {"attention_factor", &Rope::attentionFactor, kTiny, 1, /*optional=*/true}}}};
 }
 
-constexpr std::string_view kKnownElsewhere[] = {"dynamic", "yarn",  "longrope",
-                                                "su",      "mrope", "proportional"};
+constexpr std::string_view kKnownElsewhere[] = {"dynamic", "longrope", "su", "mrope",
+                                                "proportional"};
+/// A field of Yarn that is no number.
+constexpr const char *kTruncate = "truncate";
 
 /// Reads one of the objects into a normal form.
 class RopeReader {
@@ -66,6 +78,7 @@ private:
   rt::StatusOr<RopeForm> form(const std::string &name) const;
   rt::Status readField(const RopeField &field, Rope &rope) const;
   rt::Status readTheta(Rope &rope) const;
+  rt::Status readTruncate(Rope &rope) const;
   void reportUnread(const RopeForm &form, bool isParameters);
 
   Config &config;
@@ -90,7 +103,7 @@ rt::StatusOr<std::string> RopeReader::kindName(bool mayBeAbsent) const {
       return config
           .errorAt("config.wrong_type", *value, path(value == modern ? "rope_type" : "type"),
                    fmt::format("the kind of \"{}\" is {}, not a string", key, value->kindName()))
-          .withRule("kinds of rope scaling are named: default, linear, llama3")
+          .withRule("kinds of rope scaling are named: default, linear, llama3, yarn")
           .suggest("\"linear\"");
   if (modern && old && modern->string() != old->string())
     return config
@@ -114,7 +127,7 @@ rt::StatusOr<RopeForm> RopeReader::form(const std::string &name) const {
           .errorAt(known ? "config.rope_unsupported" : "config.rope_unknown", *where, key,
                    known ? fmt::format("rope scaling of kind \"{}\" can't be trained yet", name)
                          : fmt::format("\"{}\" is no kind of rope scaling", name))
-          .withRule("supported kinds: default, linear, llama3")
+          .withRule("supported kinds: default, linear, llama3, yarn")
           .suggest("\"rope_type\": \"linear\" with a \"factor\"");
   if (!known)
     return error;
@@ -124,6 +137,8 @@ rt::StatusOr<RopeForm> RopeReader::form(const std::string &name) const {
 
 rt::Status RopeReader::readField(const RopeField &field, Rope &rope) const {
   const JsonValue *value = find(field.name);
+  if (!value && field.optional)
+    return rt::Status::success();
   if (!value)
     return config
         .errorAt("config.missing_key", object, key,
@@ -163,6 +178,18 @@ rt::Status RopeReader::readTheta(Rope &rope) const {
   return rt::Status::success();
 }
 
+rt::Status RopeReader::readTruncate(Rope &rope) const {
+  const JsonValue *value = find(kTruncate);
+  if (value && !value->isBool())
+    return config
+        .errorAt("config.wrong_type", *value, path(kTruncate),
+                 fmt::format("\"{}\" is {}, not true or false", path(kTruncate), value->kindName()))
+        .withRule(fmt::format("\"{}\" is true or false", path(kTruncate)))
+        .suggest("true");
+  rope.truncate = !value || value->boolean();
+  return rt::Status::success();
+}
+
 void RopeReader::reportUnread(const RopeForm &form, bool isParameters) {
   if (form.kind == RopeKind::Other)
     return; // refused for its kind, whatever else it says
@@ -170,6 +197,7 @@ void RopeReader::reportUnread(const RopeForm &form, bool isParameters) {
     const std::string &name = member.key;
     const bool read =
         name == "rope_type" || name == "type" || (isParameters && name == "rope_theta") ||
+        (form.kind == RopeKind::Yarn && name == kTruncate) ||
         std::ranges::any_of(form.fields,
                             [&](const RopeField &field) { return name == field.name; });
     if (!read && member.value.isObject())
@@ -204,6 +232,8 @@ rt::Status RopeReader::read(Rope &rope, bool isParameters) {
                  fmt::format("\"{}\" is below \"low_freq_factor\"", path("high_freq_factor")))
         .withRule("high_freq_factor is at least low_freq_factor")
         .suggest(fmt::format("{}", rope.lowFrequencyFactor * 4 + 1));
+  if (rope.kind == RopeKind::Yarn)
+    CLEAVE_RT_RETURN_IF_ERROR(readTruncate(rope));
   if (isParameters)
     CLEAVE_RT_RETURN_IF_ERROR(readTheta(rope));
   reportUnread(chosen, isParameters);
@@ -253,6 +283,29 @@ rt::StatusOr<Rope> readRope(Config &config, double fallback) {
   return parameters ? fromParameters : fromScaling;
 }
 
+/// The number of the pair that makes `turns` full turns within the context of the first
+/// training, as a fraction of pairs.
+static double pairOfTurns(const Rope &rope, int64_t width, double turns) {
+  return static_cast<double>(width) *
+         std::log(rope.originalMaxPositions / (turns * 2 * std::numbers::pi)) /
+         (2 * std::log(rope.theta));
+}
+
+/// How much of pair `pair`'s frequency Yarn keeps: all up to one pair, none from another on.
+static double keptByYarn(const Rope &rope, int64_t width, int64_t pair) {
+  double first = pairOfTurns(rope, width, rope.betaFast),
+         last = pairOfTurns(rope, width, rope.betaSlow);
+  if (rope.truncate) {
+    first = std::floor(first);
+    last = std::ceil(last);
+  }
+  first = std::max(first, 0.0);
+  last = std::min(last, static_cast<double>(width - 1));
+  if (first == last)
+    last += 0.001;
+  return 1 - std::clamp((static_cast<double>(pair) - first) / (last - first), 0.0, 1.0);
+}
+
 std::vector<double> ropeFrequencies(const Rope &rope, int64_t width) {
   std::vector<double> frequencies(width / 2);
   for (int64_t i = 0; i < width / 2; ++i) {
@@ -267,9 +320,27 @@ std::vector<double> ropeFrequencies(const Rope &rope, int64_t width) {
           high > low ? std::clamp((turns - low) / (high - low), 0.0, 1.0) : turns > low;
       f *= (1 - kept) / rope.factor + kept;
     }
+    if (rope.kind == RopeKind::Yarn) {
+      const double kept = keptByYarn(rope, width, i);
+      f *= (1 - kept) / rope.factor + kept;
+    }
     frequencies[i] = f;
   }
   return frequencies;
+}
+
+double ropeScoreFactor(const Rope &rope) {
+  if (rope.kind != RopeKind::Yarn)
+    return 1;
+  auto length = [&](double mscale) {
+    return rope.factor <= 1 ? 1 : 0.1 * mscale * std::log(rope.factor) + 1;
+  };
+  double factor = length(1);
+  if (rope.attentionFactor > 0)
+    factor = rope.attentionFactor;
+  else if (rope.mscale > 0 && rope.mscaleAllDim > 0)
+    factor = length(rope.mscale) / length(rope.mscaleAllDim);
+  return factor * factor;
 }
 
 rt::StatusOr<int64_t> readRotaryWidth(Config &config, std::string_view key, int64_t headDim) {

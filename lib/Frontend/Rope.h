@@ -13,7 +13,7 @@
 namespace cleave::frontend {
 
 /// Other: a kind that is known and not built.
-enum class RopeKind { Default, Linear, Llama3, Other };
+enum class RopeKind { Default, Linear, Llama3, Yarn, Other };
 
 /// The normal form. Fields beyond `theta` count only for kinds that have them.
 struct Rope {
@@ -23,6 +23,13 @@ struct Rope {
   double lowFrequencyFactor = 1;
   double highFrequencyFactor = 4;
   double originalMaxPositions = 0;
+  // Of Yarn. 0 where the file has none.
+  double betaFast = 32;
+  double betaSlow = 1;
+  double mscale = 0;
+  double mscaleAllDim = 0;
+  double attentionFactor = 0;
+  bool truncate = true;
 
   bool operator==(const Rope &) const = default;
 };
@@ -40,6 +47,10 @@ rt::StatusOr<Rope> readRope(Config &config, double theta = 10000.0);
 /// Radians per position for each of the `width` / 2 pairs, of a head or of the part of it
 /// that is turned.
 std::vector<double> ropeFrequencies(const Rope &rope, int64_t width);
+
+/// What scores are multiplied by beyond the usual scale, where whole heads are turned: Yarn
+/// lengthens queries and keys.
+double ropeScoreFactor(const Rope &rope);
 
 /// The width of the part of a head that is turned, where `key` says which share that is.
 /// `config.out_of_range` if that is no even number from 2 to `headDim`; a width that does

@@ -120,18 +120,6 @@ private:
       error.attachNote() << "suggestion: sequence " << positions.getInt();
       return error;
     }
-    // Within its window, attention is what the graph computes.
-    if (auto window = model->getAttrOfType<IntegerAttr>("nn.window");
-        window && sequence > window.getInt()) {
-      InFlightDiagnostic error =
-          refuse(batch,
-                 "plan.sequence_too_long: sequences of " + Twine(sequence) +
-                     " tokens, and attention has a window of " + Twine(window.getInt()) +
-                     ", which this version builds for no longer sequences",
-                 "sequence is at most the model's sliding_window");
-      error.attachNote() << "suggestion: sequence " << window.getInt();
-      return error;
-    }
     constexpr int64_t mostTokens = std::numeric_limits<int32_t>::max();
     constexpr int64_t mostSequences = int64_t(1) << 40;
     if (micro <= mostTokens / sequence && global <= mostSequences)

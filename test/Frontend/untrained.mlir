@@ -13,7 +13,6 @@
 // TEXT: n_shared_experts           1
 // TEXT: num_nextn_predict_layers   layers that predict further tokens are left out
 // TEXT: note: latent attention can't be trained yet ("kv_lora_rank")
-// TEXT: note: rope scaling of kind "yarn" can't be trained yet
 // TEXT: note: layers of experts can't be trained yet ("n_routed_experts")
 
 // RUN: cleave inspect %S/configs/mixtral-8x7b.json --json | FileCheck %s --check-prefix=JSON
@@ -37,11 +36,16 @@
 // MIXTRAL-NEXT: rule:
 // MIXTRAL-NEXT: suggestion:
 
-// RUN: not cleave compile %S/configs/gemma-2-27b.json --cluster local:1 --emit=plan 2>&1 | FileCheck %s --check-prefix=GEMMA
-// GEMMA: error[config.feature_unsupported]: capped scores can't be trained yet ("attn_logit_softcapping")
-// GEMMA: suggestion: "attn_logit_softcapping": null
-// GEMMA: note: capped logits can't be trained yet ("final_logit_softcapping")
+// RUN: not cleave compile %S/configs/llama-4-scout.json --cluster local:1 --emit=plan 2>&1 | FileCheck %s --check-prefix=LLAMA4
+// LLAMA4: error[config.feature_unsupported]: attention in chunks can't be trained yet ("model_type")
+// LLAMA4: note: layers of experts can't be trained yet ("num_local_experts")
 
-// RUN: not cleave inspect %S/configs/gemma-4-26b-a4b.json 2>&1 | FileCheck %s --check-prefix=UNKNOWN
-// UNKNOWN: gemma-4-26b-a4b.json:{{.*}}: error[config.family_unsupported]: models of family "gemma4" are not supported
-// UNKNOWN: suggestion: "model_type": "gemma
+// A value that would work is suggested where there is one.
+// RUN: not cleave compile %S/configs/falcon-40b.json 2>&1 | FileCheck %s --check-prefix=FALCON
+// FALCON: given: new_decoder_architecture = true
+// FALCON: suggestion: "new_decoder_architecture": false
+
+
+// What is left out is said when the rest is compiled.
+// RUN: cleave compile %S/configs/gemma-3-27b.json --emit=nn 2>&1 >/dev/null | FileCheck %s --check-prefix=NOTES
+// NOTES: note: the text model in "text_config" is what is described; what the file has beside it for other media is not compiled

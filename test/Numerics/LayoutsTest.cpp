@@ -55,8 +55,9 @@ TEST_P(Golden, OneRankEqualsTheGoldenStep0) {
 static const std::string kModels[] = {"t0",        "t0-tied",    "t0-vocab251", "t0-llama31-rope",
                                       "gpt2-mini", "qwen2-mini", "qwen3-mini",  "mistral-mini"};
 /// Families that differ from those in a few operators; they take part in a spread of layouts.
-static const std::string kFurtherModels[] = {"olmo2-mini", "gemma-mini",    "gemma3-mini",
-                                             "phi3-mini",  "gpt-neox-mini", "phi-mini"};
+static const std::string kFurtherModels[] = {"olmo2-mini",  "gemma-mini",         "gemma2-mini",
+                                             "gemma3-mini", "phi3-mini",          "gpt-neox-mini",
+                                             "phi-mini",    "mistral-window-mini"};
 INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(kModels));
 INSTANTIATE_TEST_SUITE_P(Further, Golden, testing::ValuesIn(kFurtherModels));
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <stdexcept>
 
 using namespace mlir;
@@ -62,8 +63,9 @@ public:
     options.ranks = static_cast<unsigned>(mesh.ranks());
     options.observer = [this](Operation *op, ArrayRef<const RankTensors *> results) {
       auto path = op->getAttrOfType<StringAttr>("nn.path");
-      bool biased = path && path.getValue() == "head.logits.bias";
-      if (biased || (path && path.getValue() == "head.logits" && result.logits.data.empty()))
+      // Each path once: gradients have those of their operators. A bias or a cap comes last.
+      if (path && path.getValue().starts_with("head.logits") &&
+          logitsSeen.insert(path.str()).second)
         result.logits = (*results[0])[0];
     };
   }
@@ -210,6 +212,7 @@ private:
   StateStore state;
   InterpreterOptions options;
   StepResult result;
+  std::set<std::string> logitsSeen;
 };
 } // namespace
 

@@ -56,19 +56,6 @@ plan.solution version 1 {
 
 // -----
 
-module attributes {nn.max_positions = 64 : i64, nn.window = 8 : i64} {
-  plan.solution version 1 {
-    // expected-error@below {{plan.sequence_too_long: sequences of 9 tokens, and attention has a window of 8, which this version builds for no longer sequences}}
-    // expected-note@below {{rule: sequence is at most the model's sliding_window}}
-    // expected-note@below {{suggestion: sequence 8}}
-    plan.batch global 8 micro 2 sequence 9
-    plan.axis "tensor" [2, 2]
-    plan.layout {}
-  }
-}
-
-// -----
-
 module attributes {nn.max_positions = 8 : i64} {
   plan.solution version 1 {
     // expected-error@below {{plan.sequence_too_long: sequences of 9 tokens, and the model has 8 positions}}

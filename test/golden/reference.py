@@ -11,53 +11,12 @@ import json, math, os, shutil, struct, sys
 
 import torch
 
+from models import MODELS
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS, BATCH, LENGTH = 20, 8, 32
-BASE = {"bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 48,
-        "initializer_range": 0.02, "intermediate_size": 80, "max_position_embeddings": 128,
-        "num_attention_heads": 4, "num_hidden_layers": 3, "num_key_value_heads": 2,
-        "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "torch_dtype": "float32", "use_cache": True,
-        "vocab_size": 256}
-NEOX = {k: v for k, v in BASE.items()
-        if k not in ("num_key_value_heads", "rms_norm_eps", "rope_theta")}
-MODELS = {
-    "qwen2-mini": {**BASE, "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2",
-                   "attention_dropout": 0.0, "max_window_layers": 3, "sliding_window": 64,
-                   "use_sliding_window": False, "tie_word_embeddings": False},
-    "qwen3-mini": {**BASE, "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3",
-                   "attention_bias": False, "head_dim": 16, "rope_scaling": None,
-                   "sliding_window": None, "use_sliding_window": False,
-                   "tie_word_embeddings": True},
-    "mistral-mini": {**BASE, "architectures": ["MistralForCausalLM"], "model_type": "mistral",
-                     "sliding_window": 32, "tie_word_embeddings": False},
-    "olmo2-mini": {**BASE, "architectures": ["Olmo2ForCausalLM"], "model_type": "olmo2",
-                   "attention_bias": False, "attention_dropout": 0.0, "rms_norm_eps": 1e-5,
-                   "rope_theta": 500000.0, "tie_word_embeddings": False},
-    "gemma-mini": {**BASE, "architectures": ["GemmaForCausalLM"], "model_type": "gemma",
-                   "attention_bias": False, "attention_dropout": 0.0, "head_dim": 16,
-                   "hidden_act": "gelu", "num_key_value_heads": 1, "pad_token_id": 0},
-    "gemma3-mini": {**BASE, "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text",
-                    "attention_bias": False, "attention_dropout": 0.0, "head_dim": 16,
-                    "hidden_activation": "gelu_pytorch_tanh", "num_hidden_layers": 4,
-                    "query_pre_attn_scalar": 24, "rope_local_base_freq": 500.0,
-                    "rope_scaling": {"rope_type": "linear", "factor": 4.0},
-                    "sliding_window": 32, "sliding_window_pattern": 2},
-    "phi3-mini": {**BASE, "architectures": ["Phi3ForCausalLM"], "model_type": "phi3",
-                  "attention_dropout": 0.0, "embd_pdrop": 0.0, "num_key_value_heads": 4,
-                  "original_max_position_embeddings": 128, "resid_pdrop": 0.0,
-                  "rms_norm_eps": 1e-5, "rope_scaling": None, "sliding_window": 64,
-                  "tie_word_embeddings": False},
-    "gpt-neox-mini": {**NEOX, "architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox",
-                      "hidden_act": "gelu", "hidden_size": 64, "layer_norm_eps": 1e-5,
-                      "rotary_emb_base": 10000, "rotary_pct": 0.25, "tie_word_embeddings": False,
-                      "use_parallel_residual": True},
-    "phi-mini": {**NEOX, "architectures": ["PhiForCausalLM"], "model_type": "phi",
-                 "attention_dropout": 0.0, "embd_pdrop": 0.0, "hidden_act": "gelu_new",
-                 "hidden_size": 64, "layer_norm_eps": 1e-5, "num_key_value_heads": 2,
-                 "partial_rotary_factor": 0.5, "qk_layernorm": False, "resid_pdrop": 0.0,
-                 "rope_theta": 10000.0, "tie_word_embeddings": False},
-}
-GEMMA = ("gemma", "gemma3_text")
+GEMMA = ("gemma", "gemma2", "gemma3_text")
+POST_NORMS = ("gemma2", "gemma3_text")
 
 
 def is_tied(c):
@@ -87,7 +46,7 @@ def llama_shapes(c):
             out[layer + "self_attn.q_norm.weight"] = (head if each else heads * head,)
             out[layer + "self_attn.k_norm.weight"] = (head if each else kv * head,)
         out[layer + "post_attention_layernorm.weight"] = (width,)
-        if kind == "gemma3_text":
+        if kind in POST_NORMS:
             out[layer + "pre_feedforward_layernorm.weight"] = (width,)
         if kind == "phi3":
             out[layer + "mlp.gate_up_proj.weight"] = (2 * inner, width)
@@ -95,7 +54,7 @@ def llama_shapes(c):
             for name in ("gate", "up"):
                 out[f"{layer}mlp.{name}_proj.weight"] = (inner, width)
         out[layer + "mlp.down_proj.weight"] = (width, inner)
-        if kind in ("gemma3_text", "olmo2"):
+        if kind in POST_NORMS or kind == "olmo2":
             out[layer + "post_feedforward_layernorm.weight"] = (width,)
     out["model.norm.weight"] = (width,)
     if not is_tied(c):
@@ -157,23 +116,40 @@ def rms(x, weight, eps):
     return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) * weight
 
 
-def rotate(x, theta, factor=1.0):
+def yarn(inverse, theta, scaling):
+    """Frequencies and the length of queries and keys under YaRN (arXiv 2309.00071)."""
+    width = 2 * len(inverse)
+    turns = lambda t: width * math.log(scaling["original_max_position_embeddings"] /
+                                       (t * 2 * math.pi)) / (2 * math.log(theta))
+    low = max(math.floor(turns(scaling.get("beta_fast", 32))), 0)
+    high = min(math.ceil(turns(scaling.get("beta_slow", 1))), width - 1)
+    ramp = ((torch.arange(len(inverse), dtype=inverse.dtype) - low) / (high - low)).clamp(0, 1)
+    return (inverse * (1 - ramp) + inverse / scaling["factor"] * ramp,
+            0.1 * math.log(scaling["factor"]) + 1)
+
+
+def rotate(x, theta, factor=1.0, scaling=None):
     """Pairs (i, i + D/2) of [batch, sequence, heads, D] by position times theta^(-2i/D)."""
     half = x.shape[-1] // 2
     inverse = theta ** (-torch.arange(half, dtype=x.dtype) / half) / factor
+    if scaling:
+        inverse, length = yarn(inverse, theta, scaling)
+        x = x * length
     angle = torch.arange(x.shape[1], dtype=x.dtype)[:, None] * inverse
     cos, sin = angle.cos()[None, :, None], angle.sin()[None, :, None]
     a, b = x[..., :half], x[..., half:]
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
 
-def attend(q, k, v, scale, reach=None):
+def attend(q, k, v, scale, reach=None, cap=None):
     """[batch, sequence, heads, D] each, with fewer heads in k and v; heads joined again."""
     s = q.shape[1]
     distance = torch.arange(s)[:, None] - torch.arange(s)
     allowed = (distance >= 0) & (distance < (reach or s))
     k, v = (t.repeat_interleave(q.shape[2] // k.shape[2], 2) for t in (k, v))
     scores = torch.einsum("bqhd,bkhd->bhqk", q, k) * scale
+    if cap:
+        scores = torch.tanh(scores / cap) * cap
     scores = scores.masked_fill(~allowed, -math.inf).softmax(-1)
     return torch.einsum("bhqk,bkhd->bqhd", scores, v).flatten(2)
 
@@ -197,17 +173,21 @@ def attention_of(c, w, layer, h):
     if kind in ("qwen3", "gemma3_text"):
         q = rms(q, one + at("q_norm.weight"), eps)
         k = rms(k, one + at("k_norm.weight"), eps)
-    theta, factor, reach = c["rope_theta"], 1.0, None
+    theta, factor, reach, scaling = c["rope_theta"], 1.0, None, None
+    if kind == "qwen2":
+        scaling = c.get("rope_scaling")
     if kind == "mistral" or kind == "phi3":
+        reach = c["sliding_window"]
+    if kind == "gemma2" and layer % 2 == 0:
         reach = c["sliding_window"]
     if kind == "gemma3_text":
         if (layer + 1) % c["sliding_window_pattern"]:
             theta, reach = c["rope_local_base_freq"], c["sliding_window"]
         else:
             factor = c["rope_scaling"]["factor"]
-    q, k = rotate(q, theta, factor), rotate(k, theta, factor)
+    q, k = rotate(q, theta, factor, scaling), rotate(k, theta, factor, scaling)
     scale = c.get("query_pre_attn_scalar", head) ** -0.5
-    return attend(q, k, v, scale, reach) @ at("o_proj.weight").T
+    return attend(q, k, v, scale, reach, c.get("attn_logit_softcapping")) @ at("o_proj.weight").T
 
 
 def llama_forward(c, w, tokens):
@@ -226,23 +206,24 @@ def llama_forward(c, w, tokens):
         norm = lambda name, h: rms(h, one + at(name), eps)
         h = x if kind == "olmo2" else norm("input_layernorm", x)
         a = attention_of(c, w, i, h)
-        if kind in ("olmo2", "gemma3_text"):
+        if kind in POST_NORMS or kind == "olmo2":
             a = norm("post_attention_layernorm", a)
         x = x + a
-        before = {"olmo2": None, "gemma3_text": "pre_feedforward_layernorm"}
-        name = before.get(kind, "post_attention_layernorm")
+        name = None if kind == "olmo2" else "post_attention_layernorm"
+        name = "pre_feedforward_layernorm" if kind in POST_NORMS else name
         h = norm(name, x) if name else x
         if kind == "phi3":
             gate, up = (h @ at("mlp.gate_up_proj").T).chunk(2, -1)
         else:
             gate, up = h @ at("mlp.gate_proj").T, h @ at("mlp.up_proj").T
         m = (act(gate) * up) @ at("mlp.down_proj").T
-        if kind in ("olmo2", "gemma3_text"):
+        if kind in POST_NORMS or kind == "olmo2":
             m = norm("post_feedforward_layernorm", m)
         x = x + m
         norms.append(x.norm().item())
     head = w.get("lm_head.weight", w["model.embed_tokens.weight"])
-    return rms(x, one + w["model.norm.weight"], eps) @ head.T, norms
+    logits, cap = rms(x, one + w["model.norm.weight"], eps) @ head.T, c.get("final_logit_softcapping")
+    return (torch.tanh(logits / cap) * cap if cap else logits), norms
 
 
 def layer_norm_forward(c, w, tokens):

@@ -82,7 +82,7 @@ struct ModelSizes {
   int64_t maxPositions = 0;
   /// What only some families have, under a name that they share:
   /// num_experts, num_experts_per_tok, moe_intermediate_size, n_shared_experts,
-  /// q_lora_rank, kv_lora_rank, …
+  /// q_lora_rank, kv_lora_rank, sliding_window, …
   std::vector<std::pair<std::string, int64_t>> others = {};
 };
 
@@ -140,9 +140,6 @@ struct ModelDescription {
   std::vector<std::string> notes;
   /// For those who train: dropout is refused unless the recipe switches it off.
   std::vector<DropoutKey> dropouts;
-  /// How many positions back attention reaches, itself included; absent: to the
-  /// first. The graph has no window: plans with longer sequences are refused.
-  std::optional<int64_t> window;
   /// Why no graph can be built: an error for each thing that the config asks for
   /// and operators can't express yet. Empty: the model can be trained.
   std::vector<rt::Error> untrained;

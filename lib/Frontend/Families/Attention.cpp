@@ -12,6 +12,14 @@ double usualScale(const ModelSizes &sizes) {
   return 1 / std::sqrt(static_cast<double>(sizes.headDim));
 }
 
+void turnHeads(Config &config, AttentionShape &shape, const Rope &rope, int64_t width) {
+  shape.frequencies = ropeFrequencies(rope, width);
+  const double factor = ropeScoreFactor(rope);
+  shape.scale *= factor;
+  if (factor != 1 && width != shape.sizes.headDim)
+    config.leaveUntrained("rope_scaling", "Yarn on a part of a head");
+}
+
 static void declareProjections(std::vector<Parameter> &parameters, const AttentionShape &s) {
   auto linear = [&](const std::string &stem, std::vector<NamedDim> out) {
     declareLinear(parameters, stem, std::move(out), {s.model()}, s.inputBias, s.std);
@@ -70,7 +78,8 @@ Branch attention(AttentionShape s) {
       parts[0] = g.rope("attention.q_rope", parts[0], s.frequencies);
       parts[1] = g.rope("attention.k_rope", parts[1], s.frequencies);
     }
-    Value a = g.attention("attention.scores", parts[0], parts[1], parts[2], s.scale);
+    Value a =
+        g.attention("attention.scores", parts[0], parts[1], parts[2], s.scale, s.window, s.cap);
     return g.linear("attention.out", a, s.output, {"model"});
   };
   return branch;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "lib/Frontend/Families/Decoder.h"
+#include "lib/Frontend/Rope.h"
 
 namespace cleave::frontend {
 
@@ -45,6 +46,10 @@ struct AttentionShape {
   std::vector<double> frequencies = {};
   /// Of the scores.
   double scale = 1;
+  /// How many positions one sees, itself included; absent: all up to itself.
+  std::optional<int64_t> window = {};
+  /// Bound of the scores; 0: none.
+  double cap = 0;
 
   NamedDim model() const { return {"model", sizes.hiddenSize}; }
   NamedDim kvHead() const { return {"kv_head", sizes.kvHeads}; }
@@ -56,6 +61,11 @@ struct AttentionShape {
 
 /// 1/√(width of a head).
 double usualScale(const ModelSizes &sizes);
+
+/// Gives `shape` the frequencies of `rope` over the first `width` values of a head, and its
+/// scores what rope multiplies them by; that leaves the model untrained where a part of a
+/// head is turned alone.
+void turnHeads(Config &config, AttentionShape &shape, const Rope &rope, int64_t width);
 
 Branch attention(AttentionShape shape);
 

@@ -93,6 +93,8 @@ LayerKind Decoder::head() const {
     Value x = g.add("head.residual", g.residual(), g.pending());
     Value h = d.finalNorm.empty() ? x : d.norm.apply(g, "head.norm", x, d.finalNorm);
     Value logits = g.linear("head.logits", h, d.tied ? d.embedding : d.output, {"vocab"});
+    if (d.logitCap != 0)
+      logits = g.softCap("head.logits.cap", logits, d.logitCap);
     g.finish(g.loss("head.loss", logits));
   };
   return kind;

@@ -76,6 +76,8 @@ struct Decoder {
   std::string finalNorm = "model.norm";
   std::string output = "lm_head";
   bool outputBias = false;
+  /// Bound of the logits; 0: none.
+  double logitCap = 0;
   /// Further parameters of embedding and head, for decoders without a graph there.
   std::vector<Parameter> embedExtras = {};
   std::vector<Parameter> headExtras = {};

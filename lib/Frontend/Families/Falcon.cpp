@@ -64,7 +64,7 @@ static rt::StatusOr<AttentionShape> readAttention(Config &config, ModelSizes siz
     config.leaveUntrained(grouped ? "new_decoder_architecture" : "multi_query",
                           "one matrix with more heads of queries than of keys", "false");
   CLEAVE_RT_ASSIGN_OR_RETURN(const Rope rope, readRope(config));
-  attention.frequencies = ropeFrequencies(rope, sizes.headDim);
+  turnHeads(config, attention, rope, sizes.headDim);
   return attention;
 }
 

@@ -9,13 +9,13 @@ namespace cleave::frontend {
 
 std::span<const Family *const> families() {
   static constexpr const Family *all[] = {
-      &bloomFamily,   &dbrxFamily,       &deepSeekV2Family,     &deepSeekV3Family,
-      &falconFamily,  &gemmaFamily,      &gemma2Family,         &gemma3TextFamily,
-      &gpt2Family,    &gptNeoXFamily,    &gptOssFamily,         &kimiK2Family,
-      &llamaFamily,   &llama4TextFamily, &miniMaxM2Family,      &mistralFamily,
-      &mixtralFamily, &mptFamily,        &olmo2Family,          &optFamily,
-      &phiFamily,     &phi3Family,       &qwen2Family,          &qwen2MoeFamily,
-      &qwen3Family,   &qwen3MoeFamily,   &qwen3VlMoeTextFamily,
+      &bloomFamily,      &dbrxFamily,    &deepSeekV2Family, &deepSeekV3Family,
+      &falconFamily,     &gemmaFamily,   &gemma2Family,     &gemma3TextFamily,
+      &gemma4TextFamily, &gpt2Family,    &gptNeoXFamily,    &gptOssFamily,
+      &kimiK2Family,     &llamaFamily,   &llama4TextFamily, &miniMaxM2Family,
+      &mistralFamily,    &mixtralFamily, &mptFamily,        &olmo2Family,
+      &optFamily,        &phiFamily,     &phi3Family,       &qwen2Family,
+      &qwen2MoeFamily,   &qwen3Family,   &qwen3MoeFamily,   &qwen3VlMoeTextFamily,
   };
   return all;
 }
@@ -23,6 +23,7 @@ std::span<const Family *const> families() {
 std::span<const Wrapper> wrappers() {
   static constexpr Wrapper all[] = {
       {"gemma3", "Gemma3ForConditionalGeneration", "text_config", "gemma3_text"},
+      {"gemma4", "Gemma4ForConditionalGeneration", "text_config", "gemma4_text"},
       {"llama4", "Llama4ForConditionalGeneration", "text_config", "llama4_text"},
       {"qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", "text_config", "qwen3_vl_moe_text"},
   };
@@ -32,12 +33,23 @@ std::span<const Wrapper> wrappers() {
 std::span<const ConfigKey> otherMediaKeys() {
   static constexpr std::string_view media = "only the text model is compiled";
   static constexpr ConfigKey keys[] = {
-      ignored("vision_config", media),         ignored("audio_config", media),
-      ignored("mm_tokens_per_image", media),   ignored("boi_token_index", media),
-      ignored("eoi_token_index", media),       ignored("image_token_index", media),
-      ignored("boi_token_id", media),          ignored("eoi_token_id", media),
-      ignored("image_token_id", media),        ignored("video_token_id", media),
-      ignored("vision_start_token_id", media), ignored("vision_end_token_id", media),
+      ignored("vision_config", media),
+      ignored("audio_config", media),
+      ignored("mm_tokens_per_image", media),
+      ignored("boi_token_index", media),
+      ignored("eoi_token_index", media),
+      ignored("image_token_index", media),
+      ignored("boi_token_id", media),
+      ignored("eoi_token_id", media),
+      ignored("image_token_id", media),
+      ignored("video_token_id", media),
+      ignored("boa_token_id", media),
+      ignored("eoa_token_id", media),
+      ignored("eoa_token_index", media),
+      ignored("audio_token_id", media),
+      ignored("vision_soft_tokens_per_image", media),
+      ignored("vision_start_token_id", media),
+      ignored("vision_end_token_id", media),
   };
   return keys;
 }

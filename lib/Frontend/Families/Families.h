@@ -14,7 +14,7 @@ extern const Family deepSeekV2Family, deepSeekV3Family, kimiK2Family;
 /// Falcon: LayerNorm, parallel branches, one key head for many queries.
 extern const Family falconFamily;
 /// Gemma: Llama's layers with other norms; later ones with a window in some layers.
-extern const Family gemmaFamily, gemma2Family, gemma3TextFamily;
+extern const Family gemmaFamily, gemma2Family, gemma3TextFamily, gemma4TextFamily;
 /// GPT-2: learned positions, LayerNorm, one fused matrix for q, k and v.
 extern const Family gpt2Family;
 /// GPT-NeoX, Pythia: LayerNorm, parallel branches, rope on a part of each head.

@@ -12,7 +12,6 @@
 #include "lib/Frontend/Families/LlamaLike.h"
 #include "lib/Frontend/Rope.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace cleave::frontend {
@@ -57,7 +56,8 @@ static constexpr ConfigKey kGemma2Keys[] = {
 static constexpr ConfigKey kGemma3Keys[] = {
     size("vocab_size", 262208, kMaxVocabulary, "number of tokens"),
     size("max_position_embeddings", 131072, kMaxVocabulary, "longest sequence"),
-    size("sliding_window_pattern", 6, kMaxLayers, "every how many layers one has no window"),
+    size("sliding_window_pattern", 6, kMaxLayers, "every how many layers one has no window")
+        .alias("_sliding_window_pattern"),
     number("rope_local_base_freq", 10000, 1e-6, 1e12, "base of rope in layers with a window"),
 };
 
@@ -71,14 +71,14 @@ static rt::StatusOr<LlamaLike> readGemma(Config &config, Defaults defaults) {
   return gemma;
 }
 
-/// A cap leaves the model untrained; `standard`: that of files without the key, 0 for none.
-static void readCap(Config &config, std::string_view name, double standard,
-                    std::string_view feature) {
-  if (!config.given(name) && !config.isNull(name) && standard > 0)
-    config.noteDefault(std::string(name), rt::JsonValue(standard), "default of the family");
-  else if (!config.given(name))
-    return;
-  config.leaveUntrained(name, feature, "null");
+/// A cap, or 0 for none; `standard`: that of files without the key.
+static double readCap(Config &config, std::string_view name, double standard) {
+  if (const rt::JsonValue *given = config.given(name))
+    return given->number();
+  if (config.isNull(name) || standard == 0)
+    return 0;
+  config.noteDefault(std::string(name), rt::JsonValue(standard), "default of the family");
+  return standard;
 }
 
 /// What Gemma 2 and 3 share beyond that.
@@ -87,20 +87,17 @@ static void addPostNorms(Config &config, LlamaLike &gemma, double scoreCap, doub
   decoder.attentionPostNorm = "post_attention_layernorm";
   decoder.feedForwardNorm = "pre_feedforward_layernorm";
   decoder.feedForwardPostNorm = "post_feedforward_layernorm";
-  gemma.attention.scale = 1 / std::sqrt(config.number("query_pre_attn_scalar"));
-  readCap(config, "attn_logit_softcapping", scoreCap, "capped scores");
-  readCap(config, "final_logit_softcapping", logitCap, "capped logits");
+  gemma.attention.scale *= std::sqrt(static_cast<double>(gemma.attention.sizes.headDim) /
+                                     config.number("query_pre_attn_scalar"));
+  gemma.attention.cap = readCap(config, "attn_logit_softcapping", scoreCap);
+  decoder.logitCap = readCap(config, "final_logit_softcapping", logitCap);
 }
 
-/// Two kinds of blocks, one with a window. Where the graph has no windows, sequences must not
-/// exceed it.
-static FamilyModel build(const Config &config, const LlamaLike &full, const LlamaLike &windowed,
+/// `full` with `windowed` in some layers.
+static FamilyModel build(const Config &config, const LlamaLike &full, LlamaLike windowed,
                          const std::vector<bool> &sliding) {
-  FamilyModel model = full.decoder.build({full.block("full"), windowed.block("sliding")},
-                                         [&](int64_t i) { return size_t(sliding[i]); });
-  if (std::ranges::count(sliding, true))
-    model.window = config.integer("sliding_window");
-  return model;
+  windowed.setWindow(config.integer("sliding_window"));
+  return full.build(windowed, sliding);
 }
 
 static rt::StatusOr<FamilyModel> describeGemma1(Config &config) {
@@ -122,6 +119,7 @@ static rt::StatusOr<FamilyModel> describeGemma3(Config &config) {
   addPostNorms(config, full, 0, 0);
   full.attention.headNorms = HeadNorms::EachHead;
   LlamaLike windowed = full;
+  windowed.attention.scale = 1 / std::sqrt(config.number("query_pre_attn_scalar"));
   windowed.attention.frequencies =
       ropeFrequencies(Rope{config.number("rope_local_base_freq")}, full.attention.sizes.headDim);
   const int64_t pattern = config.integer("sliding_window_pattern");

@@ -67,8 +67,8 @@ static rt::StatusOr<FamilyModel> describe(Config &config) {
   attention.packed = "attention.query_key_value";
   attention.output = "attention.dense";
   attention.inputBias = attention.outputBias = config.flag("attention_bias");
-  attention.frequencies = ropeFrequencies(rope, turned);
   attention.scale = usualScale(sizes);
+  turnHeads(config, attention, rope, turned);
   neox.mlp = {decoder.model(),     sizes.intermediateSize, decoder.std, function, "",
               "mlp.dense_h_to_4h", "mlp.dense_4h_to_h"};
   neox.mlp.bias = true;

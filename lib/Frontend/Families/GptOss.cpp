@@ -60,10 +60,9 @@ static rt::StatusOr<FamilyModel> describe(Config &config) {
   CLEAVE_RT_ASSIGN_OR_RETURN(
       const std::vector<bool> windows,
       readSliding(config, decoder.sizes.layers, [](int64_t i) { return i % 2 == 0; }));
-  FamilyModel model = decoder.build({std::move(full), std::move(sliding)},
-                                    [&](int64_t i) { return size_t(windows[i]); });
-  model.window = config.integer("sliding_window");
-  return model;
+  decoder.sizes.others.emplace_back("sliding_window", config.integer("sliding_window"));
+  return decoder.build({std::move(full), std::move(sliding)},
+                       [&](int64_t i) { return size_t(windows[i]); });
 }
 
 static std::vector<std::span<const ConfigKey>> tables() { return {sizeKeys(), kKeys, ropeKeys()}; }

@@ -39,6 +39,16 @@ BlockKind LlamaLike::block(std::string name, Branch feedForward) const {
   return {std::move(name), frontend::attention(attention), std::move(feedForward)};
 }
 
+FamilyModel LlamaLike::build(const LlamaLike &windowed, const std::vector<bool> &sliding) const {
+  return windowed.decoder.build({block("full"), windowed.block("sliding")},
+                                [&](int64_t i) { return size_t(sliding[i]); });
+}
+
+void LlamaLike::setWindow(int64_t window) {
+  attention.window = window;
+  decoder.sizes.others.emplace_back("sliding_window", window);
+}
+
 /// Head counts and width, with what they default to.
 static rt::Status readHeads(Config &config, ModelSizes &sizes, const Defaults &defaults) {
   sizes.heads = config.integer("num_attention_heads");
@@ -111,7 +121,7 @@ rt::StatusOr<LlamaLike> readLlamaLike(Config &config, const Defaults &defaults) 
   family.attention.std = std;
   family.attention.norm = norm;
   family.attention.scale = usualScale(sizes);
-  family.attention.frequencies = ropeFrequencies(rope, sizes.headDim);
+  turnHeads(config, family.attention, rope, sizes.headDim);
   family.mlp = {{"model", sizes.hiddenSize}, sizes.intermediateSize, std, function};
   return family;
 }

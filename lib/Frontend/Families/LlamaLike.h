@@ -29,6 +29,12 @@ struct LlamaLike {
   BlockKind block(std::string name, Branch feedForward) const;
   /// The model with usual blocks alone.
   FamilyModel build() const { return decoder.build(block()); }
+  /// The model with blocks of two kinds: layer i is one of `windowed` where `sliding[i]`. Around
+  /// the blocks both are the same.
+  FamilyModel build(const LlamaLike &windowed, const std::vector<bool> &sliding) const;
+
+  /// Gives all layers a window.
+  void setWindow(int64_t window);
 };
 
 /// What holds where a file leaves keys out, as the family's class in transformers has it.

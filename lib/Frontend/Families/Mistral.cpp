@@ -28,18 +28,20 @@ static constexpr ConfigKey kMixtralKeys[] = {
 
 static rt::StatusOr<FamilyModel> describeMistral(Config &config) {
   CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike mistral, readLlamaLike(config, {.kvHeads = 8}));
-  FamilyModel model = mistral.build();
   // Null says that there is no window; left out, it is that of the first model.
-  model.window = config.givenInteger("sliding_window");
-  if (!model.window && !config.isNull("sliding_window"))
-    model.window = config.derive("sliding_window", 4096, "default of the family");
-  return model;
+  if (std::optional<int64_t> window = config.givenInteger("sliding_window"))
+    mistral.setWindow(*window);
+  else if (!config.isNull("sliding_window"))
+    mistral.setWindow(config.derive("sliding_window", 4096, "default of the family"));
+  return mistral.build();
 }
 
 static rt::StatusOr<FamilyModel> describeMixtral(Config &config) {
   CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike mixtral,
                              readLlamaLike(config, {.kvHeads = 8, .theta = 1e6}));
   ModelSizes &sizes = mixtral.decoder.sizes;
+  if (std::optional<int64_t> window = config.givenInteger("sliding_window"))
+    mixtral.setWindow(*window);
   CLEAVE_RT_RETURN_IF_ERROR(readExperts(config, sizes, "num_local_experts", "num_experts_per_tok",
                                         sizes.intermediateSize));
   ExpertsShape shape;
@@ -52,9 +54,7 @@ static rt::StatusOr<FamilyModel> describeMixtral(Config &config) {
   shape.gate = "block_sparse_moe.experts.{}.w1";
   shape.up = "block_sparse_moe.experts.{}.w3";
   shape.down = "block_sparse_moe.experts.{}.w2";
-  FamilyModel model = mixtral.decoder.build(mixtral.block("sparse", experts(shape)));
-  model.window = config.givenInteger("sliding_window");
-  return model;
+  return mixtral.decoder.build(mixtral.block("sparse", experts(shape)));
 }
 
 static std::vector<std::span<const ConfigKey>> mistralTables() {

@@ -42,7 +42,8 @@ static rt::Status turnPart(Config &config, LlamaLike &phi) {
   CLEAVE_RT_ASSIGN_OR_RETURN(const int64_t width, readRotaryWidth(config, "partial_rotary_factor",
                                                                   phi.attention.sizes.headDim));
   CLEAVE_RT_ASSIGN_OR_RETURN(const Rope rope, readRope(config));
-  phi.attention.frequencies = ropeFrequencies(rope, width);
+  phi.attention.scale = usualScale(phi.attention.sizes);
+  turnHeads(config, phi.attention, rope, width);
   return rt::Status::success();
 }
 
@@ -65,7 +66,6 @@ static rt::StatusOr<FamilyModel> describePhi(Config &config) {
   phi.attention.std = std;
   phi.attention.output = "self_attn.dense";
   phi.attention.inputBias = phi.attention.outputBias = true;
-  phi.attention.scale = usualScale(sizes);
   CLEAVE_RT_RETURN_IF_ERROR(turnPart(config, phi));
   phi.mlp = {decoder.model(), sizes.intermediateSize, std, function, "", "mlp.fc1", "mlp.fc2"};
   phi.mlp.bias = true;
@@ -80,9 +80,9 @@ static rt::StatusOr<FamilyModel> describePhi3(Config &config) {
   if (phi.attention.isUneven())
     config.leaveUntrained("num_key_value_heads",
                           "one matrix with more heads of queries than of keys");
-  FamilyModel model = phi.build();
-  model.window = config.givenInteger("sliding_window");
-  return model;
+  if (std::optional<int64_t> window = config.givenInteger("sliding_window"))
+    phi.setWindow(*window);
+  return phi.build();
 }
 
 static std::vector<std::span<const ConfigKey>> phiTables() {

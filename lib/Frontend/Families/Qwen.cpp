@@ -15,28 +15,32 @@ static constexpr ConfigKey kKeys[] = {
     size("max_position_embeddings", 32768, kMaxVocabulary, "longest sequence"),
     flag("use_sliding_window", false, "layers from max_window_layers on have a window"),
     derivedSize("sliding_window", kMaxVocabulary, "how far back attention reaches"),
-    ignored("max_window_layers", "a window counts as if all layers had it"),
-    ignored("layer_types", "follows from use_sliding_window"),
+    {"max_window_layers", KeyType::Integer, KeyUse::Optional, int64_t(28), 0, kMaxLayers,
+     "layers without a window at the start"},
+    structured("layer_types", "which layers have the window"),
 };
 static constexpr ConfigKey kBias[] = {
     flag("attention_bias", false, "biases on q, k, v and o"),
 };
 
-/// The window, where it is switched on.
-static void readWindow(Config &config, FamilyModel &model) {
-  if (!config.flag("use_sliding_window"))
-    return;
-  model.window = config.givenInteger("sliding_window");
-  if (!model.window)
-    model.window = config.derive("sliding_window", 4096, "default of the family");
+/// The model, with a window in later layers where that is switched on.
+static rt::StatusOr<FamilyModel> build(Config &config, LlamaLike &qwen) {
+  if (!config.flag("use_sliding_window") || config.isNull("sliding_window"))
+    return qwen.build();
+  const LlamaLike full = qwen;
+  const std::optional<int64_t> window = config.givenInteger("sliding_window");
+  qwen.setWindow(window ? *window : config.derive("sliding_window", 4096, "default of the family"));
+  const int64_t first = config.integer("max_window_layers");
+  CLEAVE_RT_ASSIGN_OR_RETURN(
+      const std::vector<bool> sliding,
+      readSliding(config, qwen.decoder.sizes.layers, [&](int64_t i) { return i >= first; }));
+  return full.build(qwen, sliding);
 }
 
 static rt::StatusOr<FamilyModel> describeQwen2(Config &config) {
   CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike qwen, readLlamaLike(config, {.kvHeads = 32}));
   qwen.attention.inputBias = true;
-  FamilyModel model = qwen.build();
-  readWindow(config, model);
-  return model;
+  return build(config, qwen);
 }
 
 static rt::StatusOr<FamilyModel> describeQwen3(Config &config) {
@@ -44,9 +48,7 @@ static rt::StatusOr<FamilyModel> describeQwen3(Config &config) {
                              readLlamaLike(config, {.kvHeads = 32, .headDim = 128}));
   qwen.attention.inputBias = qwen.attention.outputBias = config.flag("attention_bias");
   qwen.attention.headNorms = HeadNorms::EachHead;
-  FamilyModel model = qwen.build();
-  readWindow(config, model);
-  return model;
+  return build(config, qwen);
 }
 
 static std::vector<std::span<const ConfigKey>> qwen2Tables() {

@@ -16,13 +16,13 @@ namespace cleave::frontend {
 static constexpr std::string_view kRouter = "for routers, which are not trained yet";
 static constexpr ConfigKey kKeys[] = {
     size("max_position_embeddings", 32768, kMaxVocabulary, "longest sequence"),
-    flag("use_sliding_window", false, "layers from max_window_layers on have a window"),
-    derivedSize("sliding_window", kMaxVocabulary, "how far back attention reaches"),
+    untrained("use_sliding_window", KeyType::Bool, false, "a window beside experts"),
+    ignored("sliding_window", "use_sliding_window switches it on"),
     size("decoder_sparse_step", 1, kMaxLayers, "every how many layers experts stand"),
     structured("mlp_only_layers", "layers that have no experts in any case"),
     size("num_experts_per_tok", 8, kMaxHeads, "experts that a token is sent to"),
-    ignored("max_window_layers", "a window counts as if all layers had it"),
-    ignored("layer_types", "follows from use_sliding_window"),
+    ignored("max_window_layers", "use_sliding_window switches the window on"),
+    ignored("layer_types", "use_sliding_window switches the window on"),
     ignored("norm_topk_prob", kRouter),
     ignored("router_aux_loss_coef", kRouter),
     ignored("output_router_logits", kRouter),
@@ -78,14 +78,8 @@ static rt::StatusOr<FamilyModel> build(Config &config, LlamaLike &qwen, ExpertsS
   if (std::ranges::count(sparse, true))
     CLEAVE_RT_RETURN_IF_ERROR(
         readExperts(config, decoder.sizes, "num_experts", "num_experts_per_tok", shape.width));
-  FamilyModel model = decoder.build({qwen.block("dense"), qwen.block("sparse", experts(shape))},
-                                    [&](int64_t i) { return size_t(sparse[i]); });
-  if (config.flag("use_sliding_window")) {
-    model.window = config.givenInteger("sliding_window");
-    if (!model.window)
-      model.window = config.derive("sliding_window", 4096, "default of the family");
-  }
-  return model;
+  return decoder.build({qwen.block("dense"), qwen.block("sparse", experts(shape))},
+                       [&](int64_t i) { return size_t(sparse[i]); });
 }
 
 static rt::StatusOr<FamilyModel> describeQwen2(Config &config) {

@@ -22,8 +22,14 @@ static Generator findGenerator(StringRef name) {
 
 static AttentionSizes attentionSizes(const LibraryKernel &request) {
   auto size = [&](StringRef name) { return static_cast<int64_t>(request.size(name, 1)); };
-  return {size("batch"), size("sequence"), size("kv_head"),
-          size("group"), size("head_dim"), request.size("scale", 1)};
+  return {size("batch"),
+          size("sequence"),
+          size("kv_head"),
+          size("group"),
+          size("head_dim"),
+          request.size("scale", 1),
+          static_cast<int64_t>(request.size("window", 0)),
+          request.size("cap", 0)};
 }
 
 /// The sizes as text, every digit: equal for equal kernels.

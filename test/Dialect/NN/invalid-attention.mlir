@@ -87,3 +87,23 @@ func.func @gradient_of_result(%q: tensor<1x5x2x4xf32, #q>, %lse: tensor<1x5x2xf3
   %dq, %dk, %dv = nn.attention_grad %q, %q, %q, %q, %lse, %lse {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>, tensor<1x5x2xf32, #l>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>)
   return
 }
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+func.func @empty_window(%q: tensor<1x5x2x4xf32, #q>) {
+  // expected-error@+1 {{has a window in which a position does not see itself}}
+  %y, %lse = nn.attention %q, %q, %q {scale = 0.5 : f64, window = 0 : i64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+func.func @negative_cap(%q: tensor<1x5x2x4xf32, #q>) {
+  // expected-error@+1 {{needs a cap above 0}}
+  %y, %lse = nn.attention %q, %q, %q {scale = 0.5 : f64, cap = -1.0 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>)
+  return
+}

@@ -214,7 +214,7 @@ TEST(Config, sizesThatOverflowAreRefused) {
 }
 
 TEST(Config, otherFamiliesAreRefusedByName) {
-  for (const char *family : {"gemma4", "mamba2", "qwen2_vl", "t5", "Llama", ""}) {
+  for (const char *family : {"mamba2", "qwen2_vl", "t5", "Llama", ""}) {
     auto result = readEdited("t0", [&](rt::JsonValue &c) { c.set("model_type", family); });
     ASSERT_EQ(kindOf(result), "config.family_unsupported") << family;
     EXPECT_NE(result.error().message.find(family), std::string::npos);
@@ -287,8 +287,8 @@ TEST(Config, featuresWithoutOperatorsAreDescribedAndNotTrained) {
                          {"deepseek-v3", "kv_lora_rank"},
                          {"falcon-7b", "multi_query"},
                          {"falcon-40b", "new_decoder_architecture"},
-                         {"gemma-2-27b", "attn_logit_softcapping"},
                          {"llama-4-scout", "model_type"},
+                         {"gpt-oss-20b", "num_local_experts"},
                          {"minimax-m2.5", "num_local_experts"},
                          {"mixtral-8x7b", "num_local_experts"},
                          {"mpt-7b", "model_type"},
@@ -300,34 +300,18 @@ TEST(Config, featuresWithoutOperatorsAreDescribedAndNotTrained) {
     EXPECT_EQ(key, row.key) << row.config;
     EXPECT_EQ(kind, "config.feature_unsupported") << row.config;
   }
-  EXPECT_EQ(reasonOf(readModel(configPath("gpt-oss-20b"))).second, "config.rope_unsupported");
-  auto yarn = readEdited("t0", [](rt::JsonValue &c) {
-    c.set("rope_scaling", json(R"({"type": "yarn", "factor": 2})"));
+  auto dynamic = readEdited("t0", [](rt::JsonValue &c) {
+    c.set("rope_scaling", json(R"({"type": "dynamic", "factor": 2})"));
   });
-  EXPECT_EQ(reasonOf(yarn).second, "config.rope_unsupported");
-  EXPECT_EQ(yarn->parameterCount(), 180800);
+  EXPECT_EQ(reasonOf(dynamic).second, "config.rope_unsupported");
+  EXPECT_EQ(dynamic->parameterCount(), 180800);
   auto fused =
       readEdited("phi-3-mini-4k", [](rt::JsonValue &c) { c.set("num_key_value_heads", 8); });
   EXPECT_EQ(reasonOf(fused).first, "num_key_value_heads");
   for (const char *trained :
-       {"t0", "gpt2", "mistral-7b-v0.1", "qwen3-32b", "gemma-2b", "gemma-7b", "gemma-3-27b",
-        "olmo-2-7b", "phi-3-mini-4k", "pythia-70m", "gpt-neox-20b"})
+       {"t0", "gpt2", "mistral-7b-v0.1", "qwen3-32b", "gemma-2b", "gemma-7b", "gemma-2-27b",
+        "gemma-3-27b", "olmo-2-7b", "phi-3-mini-4k", "pythia-70m", "gpt-neox-20b"})
     EXPECT_EQ(reasonOf(readModel(configPath(trained))).second, "") << trained;
-}
-
-TEST(Config, capsAreSwitchedOffByNull) {
-  auto capped = readEdited("gemma-2-27b", [](rt::JsonValue &c) {
-    erase(c, "attn_logit_softcapping");
-    c.set("final_logit_softcapping", rt::JsonValue());
-  });
-  EXPECT_EQ(reasonOf(capped).first, "attn_logit_softcapping");
-  EXPECT_EQ(findDefault(*capped, "attn_logit_softcapping")->value.number(), 50);
-  auto free = readEdited("gemma-2-27b", [](rt::JsonValue &c) {
-    c.set("attn_logit_softcapping", rt::JsonValue());
-    c.set("final_logit_softcapping", rt::JsonValue());
-  });
-  EXPECT_EQ(reasonOf(free).second, "");
-  EXPECT_EQ(free->window, 4096);
 }
 
 TEST(Config, brokenListsOfLayers) {
@@ -365,23 +349,48 @@ TEST(Config, filesAndFolders) {
   EXPECT_EQ(kindOf(readModelText("", "x")), "json.empty");
 }
 
-/// The window that `config` leaves, null to take a key away.
-std::optional<int64_t> windowOf(const char *config, const char *key, rt::JsonValue value) {
-  auto model = readEdited(config, [&](rt::JsonValue &c) { c.set(key, std::move(value)); });
+/// The window of `config` after an edit, and its kinds of blocks with their counts.
+std::string windowOf(const char *config, const std::function<void(rt::JsonValue &)> &edit) {
+  auto model = readEdited(config, edit);
   EXPECT_TRUE(model.ok()) << config;
-  return model.ok() ? model->window : std::nullopt;
+  if (!model.ok())
+    return "";
+  std::string text = "all";
+  for (const auto &[name, size] : model->sizes.others)
+    if (name == "sliding_window")
+      text = std::to_string(size);
+  for (const LayerSummary &layer : model->layers)
+    text += " " + layer.kind + " " + std::to_string(layer.count);
+  return text;
 }
 
 TEST(Config, windows) {
-  EXPECT_EQ(windowOf("mistral-7b-v0.1", "sliding_window", 512), 512);
-  EXPECT_EQ(windowOf("mistral-7b-v0.1", "sliding_window", rt::JsonValue()), std::nullopt);
-  auto leftOut =
-      readEdited("mistral-7b-v0.1", [](rt::JsonValue &c) { erase(c, "sliding_window"); });
-  ASSERT_TRUE(leftOut.ok());
-  EXPECT_EQ(leftOut->window, 4096);
-  EXPECT_EQ(windowOf("qwen2.5-7b-instruct", "use_sliding_window", false), std::nullopt);
-  EXPECT_EQ(windowOf("qwen2.5-7b-instruct", "use_sliding_window", true), 131072);
-  EXPECT_EQ(windowOf("llama-3-8b", "vocab_size", 128256), std::nullopt);
+  auto set = [](const char *key, rt::JsonValue value) {
+    return [=](rt::JsonValue &c) { c.set(key, value); };
+  };
+  EXPECT_EQ(windowOf("mistral-7b-v0.1", set("sliding_window", 512)), "512 block 32");
+  EXPECT_EQ(windowOf("mistral-7b-v0.1", set("sliding_window", rt::JsonValue())), "all block 32");
+  auto leftOut = [](rt::JsonValue &c) { erase(c, "sliding_window"); };
+  EXPECT_EQ(windowOf("mistral-7b-v0.1", leftOut), "4096 block 32");
+  EXPECT_EQ(windowOf("phi-3-mini-4k", leftOut), "all block 32");
+  EXPECT_EQ(windowOf("llama-3-8b", leftOut), "all block 32");
+  const char *qwen = "qwen2.5-7b-instruct";
+  EXPECT_EQ(windowOf(qwen, set("use_sliding_window", false)), "all block 28");
+  EXPECT_EQ(windowOf(qwen,
+                     [](rt::JsonValue &c) {
+                       c.set("use_sliding_window", true);
+                       c.set("max_window_layers", 20);
+                     }),
+            "131072 full 20 sliding 8");
+  EXPECT_EQ(windowOf("gemma-2-27b", set("sliding_window_size", 4096)), "4096 sliding 23 full 23");
+  EXPECT_EQ(windowOf("gemma-3-27b", [](rt::JsonValue &) {}), "1024 sliding 52 full 10");
+  auto typed = readEdited("gemma-2-27b", [](rt::JsonValue &c) {
+    c.set("num_hidden_layers", 3);
+    c.set("layer_types", json(R"(["full_attention", "full_attention", "sliding_attention"])"));
+  });
+  ASSERT_TRUE(typed.ok());
+  EXPECT_EQ(typed->layers[0].count, 2);
+  EXPECT_EQ(typed->layers[1].spans.at(0).first, 2);
 }
 
 } // namespace

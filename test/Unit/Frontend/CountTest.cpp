@@ -128,12 +128,20 @@ INSTANTIATE_TEST_SUITE_P(, CountTest, testing::ValuesIn(kPublished), [](const au
   return name;
 });
 
-// Published as 229 B, 10 B for a token.
-TEST(Counts, miniMaxM2IsAboutWhatIsPublished) {
-  auto model = readModel(configPath("minimax-m2.5"));
-  ASSERT_TRUE(model.ok());
-  EXPECT_NEAR(static_cast<double>(model->parameterCount()), 229e9, 0.5e9);
-  EXPECT_NEAR(static_cast<double>(model->activeParameterCount()), 10.5e9, 1e9);
+// Published as 229 B and 10 B for a token, 25.2 B and 3.8 B.
+TEST(Counts, roundedFiguresOfTheOthers) {
+  auto miniMax = readModel(configPath("minimax-m2.5")),
+       gemma = readModel(configPath("gemma-4-26b-a4b"));
+  ASSERT_TRUE(miniMax.ok() && gemma.ok());
+  EXPECT_NEAR(static_cast<double>(miniMax->parameterCount()), 229e9, 0.5e9);
+  EXPECT_NEAR(static_cast<double>(miniMax->activeParameterCount()), 10.5e9, 1e9);
+  EXPECT_NEAR(static_cast<double>(gemma->parameterCount()), 25.2e9, 0.05e9);
+  EXPECT_NEAR(static_cast<double>(gemma->activeParameterCount()), 3.8e9, 0.05e9);
+  // Keys serve as values in layers without a window.
+  EXPECT_TRUE(findParameter(*gemma, "model.layers.4.self_attn.v_proj.weight"));
+  EXPECT_FALSE(findParameter(*gemma, "model.layers.5.self_attn.v_proj.weight"));
+  EXPECT_EQ(findParameter(*gemma, "model.layers.5.self_attn.k_proj.weight")->fileShape,
+            (std::vector<int64_t>{2 * 512, 2816}));
 }
 
 int64_t sizeOf(const ModelDescription &model, const std::string &name) {
@@ -155,6 +163,7 @@ TEST(Counts, expertsUnderAllSpellings) {
                          {"kimi-k2", 384, 8, 2048},
                          {"dbrx", 16, 4, 10752},
                          {"llama-4-scout", 16, 1, 8192},
+                         {"gemma-4-26b-a4b", 128, 8, 704},
                          {"minimax-m2.5", 256, 8, 1536}}) {
     auto model = readModel(configPath(row.config));
     ASSERT_TRUE(model.ok()) << row.config;

@@ -7,6 +7,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -146,6 +147,42 @@ TEST_F(ImportTest, anUnscaledGpt2KeepsItsScores) {
     EXPECT_EQ(op.getScale().convertToDouble(), 1.0);
   });
   EXPECT_EQ(seen, 1);
+}
+
+/// "full: cap 50; sliding: cap 50 window 4096; logits 30"
+std::string boundsOf(ModuleOp module) {
+  std::string text;
+  module.walk([&](nn::AttentionOp op) {
+    text += op->getParentOfType<func::FuncOp>().getSymName().str() + ":";
+    if (op.getCap())
+      text += " cap " + std::to_string(std::lround(op.getCap()->convertToDouble()));
+    if (op.getWindow())
+      text += " window " + std::to_string(*op.getWindow());
+    text += "; ";
+  });
+  module.walk([&](nn::SoftCapOp op) {
+    text += "logits " + std::to_string(std::lround(op.getCap().convertToDouble()));
+  });
+  return text;
+}
+
+TEST_F(ImportTest, windowsAndCapsAreInTheGraph) {
+  auto bounds = [&](const char *config, const std::function<void(rt::JsonValue &)> &edit) {
+    auto model = readEdited(config, edit);
+    EXPECT_TRUE(model.ok());
+    return boundsOf(*importModel(*model, context));
+  };
+  auto as = [](rt::JsonValue &) {};
+  EXPECT_EQ(bounds("gemma-2-27b", as), "sliding: cap 50 window 4096; full: cap 50; logits 30");
+  EXPECT_EQ(bounds("gemma-2-27b",
+                   [](rt::JsonValue &c) {
+                     c.set("attn_logit_softcapping", rt::JsonValue());
+                     erase(c, "final_logit_softcapping");
+                   }),
+            "sliding: window 4096; full:; logits 30");
+  EXPECT_EQ(bounds("gemma-3-27b", as), "sliding: window 1024; full:; ");
+  EXPECT_EQ(bounds("mistral-7b-v0.1", as), "block: window 4096; ");
+  EXPECT_EQ(bounds("llama-3-8b", as), "block:; ");
 }
 
 TEST_F(ImportTest, biasesAreAddedWhereTheyExist) {

@@ -93,6 +93,36 @@ TEST(Rope, llama3MayHaveNoBand) {
     EXPECT_DOUBLE_EQ(f[i], 8192 * base[i] > 2 * M_PI ? base[i] : base[i] / 16) << i;
 }
 
+// DeepSeek V3: 10 to 23 of 32 pairs are blended; gpt-oss: 8.09 to 17.40 of 32, not rounded.
+TEST(Rope, yarnBlendsABandOfPairs) {
+  auto deepSeek = readRopeOf(R"("rope_theta": 10000, "rope_scaling": {"type": "yarn",
+      "beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0,
+      "original_max_position_embeddings": 4096})");
+  ASSERT_TRUE(deepSeek.ok());
+  EXPECT_DOUBLE_EQ(ropeScoreFactor(*deepSeek), 1);
+  Rope plain;
+  std::vector<double> f = ropeFrequencies(*deepSeek, 64), base = ropeFrequencies(plain, 64);
+  for (int i = 0; i < 32; ++i) {
+    const double ramp = std::clamp((i - 10) / 13.0, 0.0, 1.0);
+    EXPECT_NEAR(f[i], base[i] * (1 - ramp) + base[i] / 40 * ramp, 1e-15) << i;
+  }
+  auto oss = readRopeOf(R"("rope_theta": 150000, "rope_scaling": {"rope_type": "yarn",
+      "beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0, "truncate": false,
+      "original_max_position_embeddings": 4096})");
+  ASSERT_TRUE(oss.ok());
+  EXPECT_NEAR(ropeScoreFactor(*oss), std::pow(0.1 * std::log(32.0) + 1, 2), 1e-15);
+  plain.theta = 150000;
+  f = ropeFrequencies(*oss, 64), base = ropeFrequencies(plain, 64);
+  EXPECT_EQ(f[8], base[8]);
+  EXPECT_DOUBLE_EQ(f[18], base[18] / 32);
+  const double first = 64 * std::log(4096 / (64 * M_PI)) / (2 * std::log(150000)),
+               last = 64 * std::log(4096 / (2 * M_PI)) / (2 * std::log(150000));
+  const double ramp = (12 - first) / (last - first);
+  EXPECT_NEAR(f[12], base[12] * (1 - ramp) + base[12] / 32 * ramp, 1e-15);
+  EXPECT_NEAR(first, 8.09, 0.01);
+  EXPECT_NEAR(last, 17.40, 0.01);
+}
+
 struct Refusal {
   const char *keys;
   const char *kind;
@@ -101,7 +131,11 @@ struct Refusal {
 TEST(Rope, refusals) {
   const Refusal refusals[] = {
       {R"("rope_scaling": {"type": "foo", "factor": 2})", "config.rope_unknown"},
-      {R"("rope_scaling": {"type": "yarn", "factor": 2})", "config.rope_unsupported"},
+      {R"("rope_scaling": {"type": "mrope", "factor": 2})", "config.rope_unsupported"},
+      {R"("rope_scaling": {"type": "yarn", "factor": 2})", "config.missing_key"},
+      {R"("rope_scaling": {"type": "yarn", "factor": 2, "truncate": 1,
+          "original_max_position_embeddings": 32})",
+       "config.wrong_type"},
       {R"("rope_scaling": {"rope_type": "dynamic", "factor": 2})", "config.rope_unsupported"},
       {R"("rope_scaling": {"rope_type": "longrope"})", "config.rope_unsupported"},
       {R"("rope_scaling": {"type": "linear", "rope_type": "llama3", "factor": 2})",

@@ -62,6 +62,11 @@ static void addElementwise(Cases &out) {
     out.push_back({name, {"batch=3 ffn=17"}, {"batch=3 ffn=17"}});
     out.push_back({name + "_grad", {"batch=3 ffn=17", "batch=3 ffn=17"}, {"batch=3 ffn=17"}});
   }
+  out.push_back({"nn.soft_cap", {"batch=3 ffn=17"}, {"batch=3 ffn=17"}, "{cap = 0.7 : f64}"});
+  out.push_back({"nn.soft_cap_grad",
+                 {"batch=3 ffn=17", "batch=3 ffn=17"},
+                 {"batch=3 ffn=17"},
+                 "{cap = 0.7 : f64}"});
   out.push_back({"nn.gelu", {"batch=3 ffn=17"}, {"batch=3 ffn=17"}, "{tanh}"});
   out.push_back(
       {"nn.gelu_grad", {"batch=3 ffn=17", "batch=3 ffn=17"}, {"batch=3 ffn=17"}, "{tanh}"});
@@ -98,8 +103,8 @@ static void addAttention(Cases &out) {
   std::string wide = "batch=2 sequence=5 kv_head=3 head_dim=12";
   for (const std::string &attributes : {rope, back})
     out.push_back({"nn.rope", {wide, positions}, {wide}, attributes});
-  const std::string scale = "{scale = 0.5 : f64}";
-  auto add = [&](const std::string &rows, const std::string &key) {
+  auto add = [&](const std::string &rows, const std::string &key,
+                 const std::string &scale = "{scale = 0.5 : f64}") {
     std::string query = rows + " head_dim=4";
     out.push_back({"nn.attention", {query, key, key}, {query, rows}, scale});
     out.push_back({"nn.attention_grad",
@@ -110,6 +115,10 @@ static void addAttention(Cases &out) {
   add("batch=2 sequence=5 kv_head=3 group=3", "batch=2 sequence=5 kv_head=3 head_dim=4");
   add("batch=1 sequence=3 kv_head=1 group=5", "batch=1 sequence=3 kv_head=1 head_dim=4");
   add("batch=3 sequence=1 kv_head=2", "batch=3 sequence=1 kv_head=2 head_dim=4");
+  for (const char *more : {"window = 3 : i64", "window = 1 : i64", "window = 9 : i64",
+                           "cap = 0.8 : f64", "cap = 2.0 : f64, window = 2 : i64"})
+    add("batch=2 sequence=5 kv_head=3 group=2", "batch=2 sequence=5 kv_head=3 head_dim=4",
+        "{scale = 0.5 : f64, " + std::string(more) + "}");
 }
 
 static void addVocabulary(Cases &out) {

@@ -245,6 +245,37 @@ TEST(Meaning, AttentionIsCausalSoftmax) {
               kTolerance, "attention");
 }
 
+TEST(Meaning, AttentionWithAWindowAndACap) {
+  OpCase c{"nn.attention",
+           {"batch=1 sequence=6 kv_head=1 head_dim=3", "batch=1 sequence=6 kv_head=1 head_dim=3",
+            "batch=1 sequence=6 kv_head=1 head_dim=3"},
+           {"batch=1 sequence=6 kv_head=1 head_dim=3", "batch=1 sequence=6 kv_head=1"},
+           "{scale = 0.7 : f64, window = 2 : i64, cap = 0.5 : f64}"};
+  auto in = randomOperands(c, 20);
+  auto weight = [&](int64_t i, int64_t j) {
+    double score = 0;
+    for (int64_t d = 0; d < 3; ++d)
+      score += at(in[0], {0, i, 0, d}) * at(in[1], {0, j, 0, d});
+    return std::exp(0.5 * std::tanh(0.7 * score / 0.5));
+  };
+  HostTensor want = tabulate({1, 6, 1, 3}, [&](auto i) {
+    double own = weight(i[1], i[1]), before = i[1] ? weight(i[1], i[1] - 1) : 0;
+    double value = own * at(in[2], {0, i[1], 0, i[3]});
+    if (i[1])
+      value += before * at(in[2], {0, i[1] - 1, 0, i[3]});
+    return value / (own + before);
+  });
+  expectClose(runCase(c, in)[0], want, kTolerance, "attention");
+}
+
+TEST(Meaning, SoftCapIsBounded) {
+  OpCase c{"nn.soft_cap", {"batch=3"}, {"batch=3"}, "{cap = 30.0 : f64}"};
+  HostTensor x({3}), want({3});
+  x.data = {0.25, -3000.0, 60.0};
+  want.data = {30 * std::tanh(0.25 / 30), -30.0, 30 * std::tanh(2.0)};
+  expectClose(runCase(c, {x})[0], want, kTolerance, "soft_cap");
+}
+
 TEST(Meaning, EmbeddingAndItsGradientSkipForeignRows) {
   OpCase c{"nn.embedding", {"vocab=4 model=3", "int:0:9 batch=7", "int:3:3"}, {"batch=7 model=3"}};
   auto in = randomOperands(c, 11);

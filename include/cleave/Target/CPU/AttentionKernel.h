@@ -38,11 +38,17 @@ struct AttentionSizes {
   int64_t kvHeads = 1;
   int64_t group = 1; ///< query heads that share a key and value head
   int64_t headDim = 1;
-  double scale = 1; ///< scores are multiplied by it
+  double scale = 1;   ///< scores are multiplied by it
+  int64_t window = 0; ///< positions that a query sees, itself included; 0: all up to itself
+  double cap = 0;     ///< scores are bounded: cap * tanh(score / cap); 0: they are not
 
+  /// Whether the window hides anything.
+  bool isWindowed() const { return window != 0 && window < sequence; }
   /// Floating-point operations of one product over the visible (query, key) pairs.
   double productFlops() const {
-    return double(batch * kvHeads * group * headDim) * double(sequence) * double(sequence + 1);
+    // The first `full` queries see all up to themselves, the others `full` keys each.
+    double full = double(isWindowed() ? window : sequence), rest = double(sequence) - full;
+    return double(batch * kvHeads * group * headDim) * (full * (full + 1) + 2 * full * rest);
   }
 };
 

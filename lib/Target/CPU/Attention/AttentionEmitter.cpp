@@ -63,6 +63,23 @@ TileRange AttentionEmitter::tileRange(Value tile) {
   return {first, t.min(t.index(t.edge), t.sub(t.index(sizes.sequence), first))};
 }
 
+Value AttentionEmitter::firstKeyTile(Value tile) {
+  if (!sizes.isWindowed())
+    return t.index(0);
+  // The tile's first query sees keys from first - window + 1 on.
+  Value first = t.sub(t.mul(tile, t.edge), t.index(sizes.window - 1));
+  return t.div(t.max(first, t.index(0)), t.edge);
+}
+
+Value AttentionEmitter::endOfQueryTiles(Value tile) {
+  Value all = t.index(tiles());
+  if (!sizes.isWindowed())
+    return all;
+  // The tile's last key is seen by queries up to last + window - 1.
+  Value last = t.add(t.mul(tile, t.edge), t.edge - 1 + sizes.window - 1);
+  return t.min(all, t.add(t.div(last, t.edge), 1));
+}
+
 std::function<Value(Value)> AttentionEmitter::rowsOf(const HeadRows &head) {
   return [this, head](Value row) { return t.rowOf(head, row); };
 }
@@ -184,6 +201,52 @@ Value AttentionEmitter::chooseOr(Value condition, Value value, double otherwise)
   return arith::SelectOp::create(t.b, condition, value, other);
 }
 
+static Value both(OpBuilder &b, Location loc, Value x, Value y) {
+  return x && y ? arith::AndIOp::create(b, loc, x, y).getResult() : (x ? x : y);
+}
+
+Value AttentionEmitter::visibleQueries(Value key, Value keyFirst, Value queryFirst, Value column,
+                                       VectorType type, bool diagonal) {
+  Value causal, inWindow;
+  if (diagonal)
+    causal = lanesAgainst(key, column, type, /*fromRow=*/true);
+  if (sizes.isWindowed()) {
+    Value latest = t.add(t.add(key, t.sub(keyFirst, queryFirst)), sizes.window - 1);
+    inWindow = lanesAgainst(latest, column, type, /*fromRow=*/false);
+  }
+  return both(t.b, t.b.getLoc(), causal, inWindow);
+}
+
+Value AttentionEmitter::visibleKeys(Value query, Value queryFirst, Value keyFirst, Value column,
+                                    VectorType type, bool diagonal) {
+  Value causal, inWindow;
+  if (diagonal)
+    causal = lanesAgainst(query, column, type, /*fromRow=*/false);
+  if (sizes.isWindowed()) {
+    Value earliest = t.sub(t.add(query, t.sub(queryFirst, keyFirst)), t.index(sizes.window - 1));
+    inWindow = lanesAgainst(earliest, column, type, /*fromRow=*/true);
+  }
+  return both(t.b, t.b.getLoc(), causal, inWindow);
+}
+
+Value AttentionEmitter::capped(Value score) {
+  if (sizes.cap == 0)
+    return score;
+  auto type = cast<VectorType>(score.getType());
+  Value share = arith::MulFOp::create(t.b, score, t.splat(type, 1 / sizes.cap));
+  return arith::MulFOp::create(t.b, math::TanhOp::create(t.b, share), t.splat(type, sizes.cap));
+}
+
+Value AttentionEmitter::beforeCap(Value gradient, Value score) {
+  if (sizes.cap == 0)
+    return gradient;
+  auto type = cast<VectorType>(score.getType());
+  Value share = arith::MulFOp::create(t.b, score, t.splat(type, 1 / sizes.cap));
+  Value square = arith::MulFOp::create(t.b, share, share);
+  Value slope = arith::SubFOp::create(t.b, t.splat(type, 1.0), square);
+  return arith::MulFOp::create(t.b, gradient, slope);
+}
+
 Value AttentionEmitter::exp(Value x) { return math::ExpOp::create(t.b, x); }
 
 //===----------------------------------------------------------------------===//
@@ -201,6 +264,8 @@ static LogicalResult checkSizes(ModuleOp module, StringRef name, const Attention
                   << " are supported";
   if (!std::isfinite(sizes.scale))
     return fail() << "has a scale that is not finite";
+  if (sizes.window < 0 || !(sizes.cap >= 0 && std::isfinite(sizes.cap)))
+    return fail() << "has a window or a cap below 0";
   if (profile.lanes != 8 && profile.lanes != 16)
     return fail() << "has no register blocking for vectors of " << profile.lanes << " elements";
   if (module.lookupSymbol(name))

@@ -3,7 +3,8 @@
 // The function around a kernel, where heads lie in the operands, and the steps that
 // more than one kernel takes. A *tile* is `edge` queries or keys of one head; query
 // and key tiles are cut at the same places, so a pair of tiles is wholly visible,
-// on the diagonal, or wholly hidden (and then never computed).
+// on the diagonal, or wholly hidden (and then never computed). A window may also hide a
+// part of any pair that is computed.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -40,6 +41,11 @@ public:
   HeadRows keyRows(unsigned operand);
   HeadRows lseRows(unsigned operand);
 
+  /// The key tiles before query tile `tile` that it sees a part of are those from here on.
+  Value firstKeyTile(Value tile);
+  /// The query tiles behind key tile `tile` that see a part of it end here.
+  Value endOfQueryTiles(Value tile);
+
   int64_t tiles() const { return (sizes.sequence + t.edge - 1) / t.edge; }
   TileRange tileRange(Value tile);
 
@@ -71,6 +77,21 @@ public:
   /// (`fromRow`), or at or before it.
   Value lanesAgainst(Value row, Value column, VectorType type, bool fromRow);
   Value chooseOr(Value condition, Value value, double otherwise);
+  /// What the lanes of a score see of each other, or null if all of it: query
+  /// `queryFirst + query` and key `keyFirst + key`, where the one that is a Value at
+  /// `column` runs along the lanes. `diagonal`: both tiles begin at the same position.
+  Value visibleQueries(Value key, Value keyFirst, Value queryFirst, Value column, VectorType type,
+                       bool diagonal);
+  Value visibleKeys(Value query, Value queryFirst, Value keyFirst, Value column, VectorType type,
+                    bool diagonal);
+  /// `value` where `visible`, which may be null, else `otherwise`.
+  Value visibleOr(Value visible, Value value, double otherwise) {
+    return visible ? chooseOr(visible, value, otherwise) : value;
+  }
+  /// The score behind the cap, if there is one.
+  Value capped(Value score);
+  /// `gradient` of a score behind the cap, whose value is `score`, as one before it.
+  Value beforeCap(Value gradient, Value score);
   Value exp(Value x);
 
 private:

@@ -53,7 +53,7 @@ public:
     t.loop(t.index(0), t.index(e.sizes.group), 1, [&](Value group) {
       e.selectQueryHead(group);
       emitTile(range, /*diagonal=*/true);
-      t.loop(t.add(tile, 1), t.index(e.tiles()), 1,
+      t.loop(t.add(tile, 1), e.endOfQueryTiles(tile), 1,
              [&](Value other) { emitTile(e.tileRange(other), /*diagonal=*/false); });
     });
     e.writeRows(keySums, e.keyRows(kKeyGradient), range,
@@ -111,17 +111,14 @@ private:
       Value offset = t.add(t.mul(query, t.edge), column);
       Value logSum = t.splat(vector, t.at(lse, query)),
             delta = t.splat(vector, t.at(deltas, query));
-      Value score = t.load(vector, t.at(scores, offset));
+      Value score = e.capped(t.load(vector, t.at(scores, offset)));
       Value p = e.exp(arith::SubFOp::create(t.b, score, logSum));
       Value product = t.load(vector, t.at(products, offset));
       Value ds = arith::MulFOp::create(t.b, p, arith::SubFOp::create(t.b, product, delta));
-      if (diagonal) {
-        Value visible = e.lanesAgainst(query, column, vector, /*fromRow=*/false);
-        p = e.chooseOr(visible, p, 0.0);
-        ds = e.chooseOr(visible, ds, 0.0);
-      }
-      t.store(p, t.at(scores, offset));
-      t.store(ds, t.at(products, offset));
+      ds = e.beforeCap(ds, score);
+      Value visible = e.visibleKeys(query, queries.first, range.first, column, vector, diagonal);
+      t.store(e.visibleOr(visible, p, 0.0), t.at(scores, offset));
+      t.store(e.visibleOr(visible, ds, 0.0), t.at(products, offset));
     });
   }
 

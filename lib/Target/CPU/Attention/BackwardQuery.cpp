@@ -49,7 +49,7 @@ public:
     t.rowDots(gradient, e.queryRows(kOut), range.first, range.count, width, deltas);
     t.gather(e.lseRows(kLse), range.first, range.count, lse);
     emitTile(range.first, /*diagonal=*/true);
-    t.loop(t.index(0), tile, 1,
+    t.loop(e.firstKeyTile(tile), tile, 1,
            [&](Value other) { emitTile(t.mul(other, t.edge), /*diagonal=*/false); });
     e.writeRows(sums, e.queryRows(kQueryGradient), range,
                 [&](Value, VectorType type) { return t.splat(type, e.sizes.scale); });
@@ -63,22 +63,24 @@ private:
     e.productWithQueries(key, queries, scores, range.count, diagonal);
     e.productWithQueries(value, gradients, products, range.count, diagonal);
     t.loop(t.index(0), range.count, 2 * t.lanes,
-           [&](Value column) { emitScoreGradients(column, diagonal); });
+           [&](Value column) { emitScoreGradients(firstKey, column, diagonal); });
     e.sumOverKeys(scores, key, sums, range.count, diagonal, Value());
   }
 
   /// Replaces scores by their gradients.
-  void emitScoreGradients(Value column, bool diagonal) {
+  void emitScoreGradients(Value firstKey, Value column, bool diagonal) {
     Value end = diagonal ? t.min(range.count, t.add(column, 2 * t.lanes)) : t.index(t.edge);
     Value logSum = t.load(vector, t.at(lse, column)), delta = t.load(vector, t.at(deltas, column));
     t.loop(t.index(0), end, 1, [&](Value key) {
       Value offset = t.add(t.mul(key, t.edge), column), place = t.at(scores, offset);
-      Value p = e.exp(arith::SubFOp::create(t.b, t.load(vector, place), logSum));
+      Value score = e.capped(t.load(vector, place));
+      Value p = e.exp(arith::SubFOp::create(t.b, score, logSum));
       Value product = t.load(vector, t.at(products, offset));
       Value ds = arith::MulFOp::create(t.b, p, arith::SubFOp::create(t.b, product, delta));
-      if (diagonal)
-        ds = e.chooseOr(e.lanesAgainst(key, column, vector, /*fromRow=*/true), ds, 0.0);
-      t.store(ds, place);
+      ds = e.beforeCap(ds, score);
+      t.store(e.visibleOr(e.visibleQueries(key, firstKey, range.first, column, vector, diagonal),
+                          ds, 0.0),
+              place);
     });
     if (diagonal)
       t.loop(end, range.count, 1, [&](Value key) {

@@ -34,7 +34,7 @@ public:
     t.packTransposed(e.queryRows(kQuery), range.first, range.count, e.sizes.headDim, packed,
                      e.sizes.scale);
     emitTile(range.first, /*diagonal=*/true);
-    t.loop(t.index(0), tile, 1,
+    t.loop(e.firstKeyTile(tile), tile, 1,
            [&](Value other) { emitTile(t.mul(other, t.edge), /*diagonal=*/false); });
     emitResults();
   }
@@ -48,7 +48,7 @@ private:
       if (diagonal)
         emitFirstSoftmax(column);
       else
-        emitNextSoftmax(column);
+        emitNextSoftmax(firstKey, column);
     });
     HeadRows value = e.stage(e.keyRows(kValue), firstKey, keys, staging);
     e.sumOverKeys(scores, value, sums, range.count, diagonal, diagonal ? Value() : factors);
@@ -56,25 +56,33 @@ private:
 
   Value scoreAt(Value key, Value column) { return t.at(scores, t.add(t.mul(key, t.edge), column)); }
 
-  /// The score, or -infinity where the key comes after the query.
-  Value visibleScore(Value key, Value column) {
-    Value visible = e.lanesAgainst(key, column, vector, /*fromRow=*/true);
-    return e.chooseOr(visible, t.load(vector, scoreAt(key, column)),
-                      -std::numeric_limits<double>::infinity());
+  /// Which queries see the key, or null for all.
+  Value visible(Value firstKey, Value key, Value column, bool diagonal) {
+    return e.visibleQueries(key, firstKey, range.first, column, vector, diagonal);
+  }
+
+  /// The score behind the cap, which is kept, or -infinity where it is hidden.
+  Value visibleScore(Value firstKey, Value key, Value column, bool diagonal) {
+    Value score = t.load(vector, scoreAt(key, column));
+    if (e.sizes.cap != 0) {
+      score = e.capped(score);
+      t.store(score, scoreAt(key, column));
+    }
+    return e.visibleOr(visible(firstKey, key, column, diagonal), score,
+                       -std::numeric_limits<double>::infinity());
   }
 
   void emitFirstSoftmax(Value column) {
     Value end = t.min(range.count, t.add(column, 2 * t.lanes));
     Value low = t.splat(vector, -std::numeric_limits<double>::infinity());
     auto foldMax = [&](Value key, ArrayRef<Value> most) {
-      return SmallVector<Value>{t.larger(most[0], visibleScore(key, column))};
+      return SmallVector<Value>{t.larger(most[0], visibleScore(range.first, key, column, true))};
     };
     Value most = t.loop(t.index(0), end, 1, {low}, foldMax)[0];
     auto foldSum = [&](Value key, ArrayRef<Value> sum) {
-      Value visible = e.lanesAgainst(key, column, vector, /*fromRow=*/true);
       Value score = t.load(vector, scoreAt(key, column));
       Value p = e.exp(arith::SubFOp::create(t.b, score, most));
-      p = e.chooseOr(visible, p, 0.0);
+      p = e.visibleOr(visible(range.first, key, column, true), p, 0.0);
       t.store(p, scoreAt(key, column));
       return SmallVector<Value>{arith::AddFOp::create(t.b, sum[0], p)};
     };
@@ -86,10 +94,10 @@ private:
     t.store(sum, t.at(totals, column));
   }
 
-  void emitNextSoftmax(Value column) {
+  void emitNextSoftmax(Value firstKey, Value column) {
     Value keys = t.index(t.edge), old = t.load(vector, t.at(maxima, column));
     auto foldMax = [&](Value key, ArrayRef<Value> most) {
-      return SmallVector<Value>{t.larger(most[0], t.load(vector, scoreAt(key, column)))};
+      return SmallVector<Value>{t.larger(most[0], visibleScore(firstKey, key, column, false))};
     };
     Value most = t.loop(t.index(0), keys, 1, {old}, foldMax)[0];
     Value factor = e.exp(arith::SubFOp::create(t.b, old, most));
@@ -97,6 +105,7 @@ private:
     auto foldSum = [&](Value key, ArrayRef<Value> sum) {
       Value score = t.load(vector, scoreAt(key, column));
       Value p = e.exp(arith::SubFOp::create(t.b, score, most));
+      p = e.visibleOr(visible(firstKey, key, column, false), p, 0.0);
       t.store(p, scoreAt(key, column));
       return SmallVector<Value>{arith::AddFOp::create(t.b, sum[0], p)};
     };

@@ -34,6 +34,7 @@ Value TileEmitter::mul(Value x, int64_t y) {
 Value TileEmitter::div(Value x, int64_t y) { return arith::DivSIOp::create(b, x, index(y)); }
 Value TileEmitter::rem(Value x, int64_t y) { return arith::RemSIOp::create(b, x, index(y)); }
 Value TileEmitter::min(Value x, Value y) { return arith::MinSIOp::create(b, x, y); }
+Value TileEmitter::max(Value x, Value y) { return arith::MaxSIOp::create(b, x, y); }
 Value TileEmitter::roundDown(Value x, int64_t step) { return sub(x, rem(x, step)); }
 
 //===----------------------------------------------------------------------===//

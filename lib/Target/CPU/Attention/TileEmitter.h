@@ -77,6 +77,7 @@ public:
   Value div(Value x, int64_t y);
   Value rem(Value x, int64_t y);
   Value min(Value x, Value y);
+  Value max(Value x, Value y);
   /// The largest multiple of `step` not above `x` (not negative).
   Value roundDown(Value x, int64_t step);
 

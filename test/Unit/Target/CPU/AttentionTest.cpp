@@ -48,6 +48,10 @@ struct Reference {
       for (int64_t d = 0; d < width; ++d)
         score[j] += double(q[row * width + d]) * k[keyAt(j) + d];
       score[j] *= s.scale;
+      if (s.cap > 0)
+        score[j] = s.cap * std::tanh(score[j] / s.cap);
+      if (s.window > 0 && j <= i - s.window)
+        score[j] = -INFINITY;
     }
     double most = *std::max_element(score.begin(), score.end()), sum = 0, delta = 0;
     for (double each : score)
@@ -62,7 +66,10 @@ struct Reference {
       double p = std::exp(score[j] - lse[row]), product = 0;
       for (int64_t d = 0; d < width; ++d)
         product += double(g[row * width + d]) * v[keyAt(j) + d];
-      double ds = s.scale * p * (product - delta);
+      double slope = s.scale;
+      if (s.cap > 0 && p > 0)
+        slope *= 1 - score[j] / s.cap * (score[j] / s.cap);
+      double ds = slope * p * (product - delta);
       for (int64_t d = 0; d < width; ++d) {
         dq[row * width + d] += ds * k[keyAt(j) + d];
         dk[keyAt(j) + d] += ds * q[row * width + d];
@@ -166,6 +173,52 @@ INSTANTIATE_TEST_SUITE_P(
              std::to_string(s.kvHeads) + "_g" + std::to_string(s.group) + "_d" +
              std::to_string(s.headDim);
     });
+
+// Windows within a tile, of a tile, over several, wider than the sequence; with every
+// remainder of the sequence.
+class WindowedAttention : public testing::TestWithParam<std::tuple<int64_t, int64_t>> {};
+
+TEST_P(WindowedAttention, AgreesWithFloat64) {
+  auto [sequence, window] = GetParam();
+  AttentionSizes s{1, sequence, 2, 2, 24, 0.3, window};
+  expectAttention(s, 1, 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, WindowedAttention,
+                         testing::Combine(testing::Values(7, 48, 97, 230),
+                                          testing::Values(1, 2, 47, 48, 49, 96, 100, 1000)));
+
+TEST(CappedAttention, AgreesWithFloat64) {
+  for (double cap : {0.5, 3.0, 50.0})
+    for (int64_t window : {0, 31})
+      expectAttention({1, 130, 1, 2, 40, 0.4, window, cap}, 1, 2e-5);
+}
+
+TEST(CappedAttention, WindowAndCapInSixteenLanes) {
+  expectAttention({1, 205, 1, 2, 40, 0.15, 60, 2.0}, 1, 2e-5, cpu::Profile::avx512());
+}
+
+TEST(AttentionSizesTest, CountVisiblePairs) {
+  // 8 positions: 36 pairs, 26 within a window of 4.
+  EXPECT_EQ((AttentionSizes{1, 8, 1, 1, 1}.productFlops()), 2 * 36);
+  EXPECT_EQ((AttentionSizes{1, 8, 1, 1, 1, 1, 4}.productFlops()), 2 * 26);
+  EXPECT_EQ((AttentionSizes{1, 8, 1, 1, 1, 1, 9}.productFlops()), 2 * 36);
+}
+
+// What lies before the window is not read either.
+TEST(AttentionRange, PastOfTheWindowIsNotRead) {
+  AttentionSizes s{1, 100, 1, 1, 16, 0.25, 20};
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Floats q = normal(querySize(s), 1), k = normal(keySize(s), 2), v = normal(keySize(s), 3);
+  auto clean =
+      runAttention(cpu::buildAttentionForward, s, {in(q), in(k), in(v), out(q.size()), out(100)});
+  std::fill(k.begin(), k.begin() + 40 * 16, nan);
+  auto dirty =
+      runAttention(cpu::buildAttentionForward, s, {in(q), in(k), in(v), out(q.size()), out(100)});
+  for (size_t i = 59 * 16; i < q.size(); ++i)
+    ASSERT_EQ(clean[0][i], dirty[0][i]) << i;
+  EXPECT_TRUE(std::isnan(dirty[0][58 * 16])) << "a NaN that is seen must show";
+}
 
 // Scores of both signs up to about 80 and more: exponentials of differences only.
 TEST(AttentionRange, LargeScoresStayExact) {
