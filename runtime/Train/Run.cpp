@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <thread>
 
 namespace cleave::rt {
 
@@ -53,6 +55,8 @@ Status Run::prepare(std::string_view image, Program fromImage) {
     CLEAVE_RT_RETURN_IF_ERROR(checkFolders());
   if (team)
     CLEAVE_RT_RETURN_IF_ERROR(agreeOnSettings());
+  if (team && !flags.checkpoint.empty())
+    CLEAVE_RT_RETURN_IF_ERROR(agreeOnFolder());
   if (leads())
     CLEAVE_RT_RETURN_IF_ERROR(openLog());
   shared.memories.resize(static_cast<size_t>(program.mesh.world()));
@@ -295,6 +299,35 @@ Status Run::agreeOnProgram(std::string_view image) {
   return team->agree("runtime.program_mismatch",
                      {{"program", fmt::format("{} ({}, {} bytes, {} kernels)", state.planHash,
                                               program.modelName, image.size(), kernels.size())}});
+}
+
+/// All processes see the folder that the first one writes to: else the first
+/// checkpoint, maybe hours from now, would end the run.
+Status Run::agreeOnFolder() {
+  const std::string path = flags.checkpoint + "/.processes";
+  std::string seen;
+  if (leads()) {
+    seen = fmt::format("{} {}", machine.hostName, ::getpid());
+    CLEAVE_RT_RETURN_IF_ERROR(writeFileAtomically(path, seen));
+  }
+  // Now it is there.
+  CLEAVE_RT_RETURN_IF_ERROR(team->agree("runtime.settings_mismatch", {}));
+  // A file system of several machines may show it a little later.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (seen.empty() && std::chrono::steady_clock::now() < deadline) {
+    if (const StatusOr<std::string> text = readWholeFile(path); text.ok())
+      seen = *text;
+    else
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  const Status agreed = team->agree(
+      "runtime.settings_mismatch",
+      {{"--checkpoint folder", seen.empty() ? "one that the first process does not write to"
+                                            : "the one with the mark of " + seen}});
+  std::error_code ignored;
+  if (leads())
+    std::filesystem::remove(path, ignored);
+  return agreed;
 }
 
 /// All that decides what the ranks do together.

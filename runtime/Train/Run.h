@@ -36,6 +36,7 @@ private:
   Status createSchedule();
   Status agreeOnProgram(std::string_view image);
   Status agreeOnSettings();
+  Status agreeOnFolder();
   StatusOr<std::unique_ptr<HostedRanks>> createWorld();
   uint64_t steps() const { return *flags.steps; }
   /// This process does what a run does once.

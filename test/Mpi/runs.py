@@ -164,6 +164,16 @@ class Runs(mpi_harness.Case):
                              [f"has another {name} than process 0"])
             self.assertFalse(os.path.exists(log))
 
+    def test_a_checkpoint_folder_that_not_all_share_is_refused(self):
+        for folder in ("mine", "yours"):
+            os.mkdir(self.path(folder))
+        command, log = self.golden_command(self.binary(), 5, "--checkpoint", self.path("mine"))
+        other, _ = self.golden_command(self.binary(), 5, "--checkpoint", self.path("yours"))
+        self.refused_run("runtime.settings_mismatch", 2, 3, [*command, ":", "-n", "1", *other],
+                         ["process 3 on host", "has another --checkpoint folder than process 0"])
+        self.assertFalse(os.path.exists(log))
+        self.assertEqual(os.listdir(self.path("mine")) + os.listdir(self.path("yours")), [])
+
     def test_a_refusal_of_one_process_is_that_of_all(self):
         command, log = self.golden_command(self.binary(), 5)
         other, _ = self.golden_command(self.binary(), 5, data=self.path("nothing"))

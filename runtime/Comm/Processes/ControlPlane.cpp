@@ -133,9 +133,11 @@ void ControlPlane::loop() {
     wait();
     const auto now = Clock::now();
     // If this process itself has not run, nobody else is to blame.
-    if (now - lastLoop > options.silence / 2)
+    if (now - lastLoop > options.silence / 2) {
+      movedAt = now;
       for (Peer &peer : peers)
         peer.heard = now;
+    }
     lastLoop = now;
     {
       const std::lock_guard<std::mutex> lock(mutex);
@@ -156,6 +158,7 @@ void ControlPlane::loop() {
     sayAlive(now);
     lookForLosses(now);
     lookForStall(now);
+    lookForEnd(now);
     for (Peer &peer : peers)
       if (peer.link.isOpen() && !peer.link.write())
         peer.link.close();

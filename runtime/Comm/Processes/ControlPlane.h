@@ -105,6 +105,7 @@ private:
   void sayAlive(Clock::time_point now);
   void lookForLosses(Clock::time_point now);
   void lookForStall(Clock::time_point now);
+  void lookForEnd(Clock::time_point now);
   void lose(int process, bool isSilent, Clock::time_point now);
   Error describeLoss(const Loss &loss);
   std::string ranksOf(int process) const;
@@ -148,6 +149,7 @@ private:
   Clock::time_point lastAlive, lastLoop, movedAt, forceAt;
   uint64_t lastProgress = 0;
   std::optional<Loss> loss;
+  std::optional<Clock::time_point> overSince;
   bool isFailed = false;
 
   std::atomic<bool> spoken{false};

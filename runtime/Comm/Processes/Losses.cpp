@@ -112,4 +112,20 @@ void ControlPlane::lookForStall(Clock::time_point now) {
              .suggest("--rank-timeout with more seconds, if it was only slow"));
 }
 
+/// The library's own end waits for all processes, and nobody looks after them then.
+void ControlPlane::lookForEnd(Clock::time_point now) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (!over || isFailed)
+      return;
+  }
+  if (!overSince)
+    overSince = now;
+  if (now - *overSince > options.silence)
+    decide(runError("comm.stalled", fmt::format("all work was done, but the processes did not end "
+                                                "together within {}",
+                                                seconds(options.silence)))
+               .withRule("processes that have done their work end"));
+}
+
 } // namespace cleave::rt

@@ -15,6 +15,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -263,6 +264,15 @@ StatusOr<std::vector<Link>> awaitOthers(int listener, const std::vector<Introduc
   return links;
 }
 
+/// The leader holds a descriptor for each process, beside what the library holds.
+void allowManyDescriptors() {
+  rlimit allowed = {};
+  if (::getrlimit(RLIMIT_NOFILE, &allowed) != 0)
+    return;
+  allowed.rlim_cur = allowed.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &allowed);
+}
+
 } // namespace
 
 std::string ProcessInfo::describe(int process) const {
@@ -273,6 +283,7 @@ StatusOr<Rendezvous> meetAll(const CleaveTransport &transport) {
   Introduction self = introduceSelf();
   FileDescriptor listener;
   if (transport.process == 0) {
+    allowManyDescriptors();
     CLEAVE_RT_ASSIGN_OR_RETURN(listener, listenAnywhere(self.port));
   }
   std::vector<Introduction> all(static_cast<size_t>(transport.processes));
