@@ -121,8 +121,9 @@ class Runs(mpi_harness.Case):
         self.assertEqual(begun + numbers(log), self.alone(step + 3))
 
     def test_term_and_int_to_mpirun_stop_and_save(self):
+        """mpirun waits so many seconds before it passes them on, and again before it kills."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            outcome = self.stopped(number, "--mca", "odls_base_sigkill_timeout", "60")[0]
+            outcome = self.stopped(number, "--mca", "odls_base_sigkill_timeout", "5")[0]
             self.assertNotEqual(outcome.code, 0, outcome.err)
 
     def test_a_signal_to_any_process_stops_all(self):
