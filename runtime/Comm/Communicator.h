@@ -13,11 +13,13 @@
 // it arose and on all others.
 #pragma once
 
+#include "runtime/Base/FunctionRef.h"
 #include "runtime/Base/Status.h"
 
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace cleave::rt {
@@ -72,7 +74,12 @@ public:
     return counts[static_cast<size_t>(kind)];
   }
 
+  /// What the calls from now on are for, as messages about a lost rank say it.
+  /// The text must live until it is replaced.
+  void setPurpose(std::string_view text) { purposeText = text; }
+
 protected:
+  std::string_view purpose() const { return purposeText; }
   void count(CollectiveKind kind, size_t floats) {
     TrafficCount &entry = counts[static_cast<size_t>(kind)];
     ++entry.calls;
@@ -83,6 +90,7 @@ private:
   std::vector<int> memberRanks;
   int self;
   std::array<TrafficCount, collectiveKinds> counts;
+  std::string_view purposeText;
 };
 
 class World {
@@ -94,6 +102,13 @@ public:
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  /// True for the lowest rank of each process: the one that does what a process
+  /// does once.
+  virtual bool leadsProcess() const = 0;
+  /// True if every rank is a thread of this process.
+  virtual bool isOneProcess() const = 0;
+  /// Tells the step that this rank is in, for messages about lost ranks.
+  virtual void enterStep(uint64_t step) = 0;
   /// This rank's place in a group the world was made with. `comm.unknown_group`
   /// for any other list, or one without this rank. The pointer lives as long as
   /// the world.
@@ -103,6 +118,19 @@ public:
   virtual void abort(Error error) = 0;
   /// The first error of the run, or success.
   virtual Status firstError() const = 0;
+};
+
+/// The ranks of a world that are threads of this process.
+class HostedRanks {
+public:
+  virtual ~HostedRanks() = default;
+  /// Runs `body` once per rank here, the lowest on the calling thread, and returns
+  /// the first error of the whole run when all have ended. A body's error or
+  /// exception ends all ranks; a body that ends early while another rank waits
+  /// for it in a collective is `comm.rank_left`. May be called once.
+  virtual Status run(FunctionRef<Status(World &)> body) = 0;
+  /// The view of one rank here, for traffic counts after the run.
+  virtual World &rank(int rank) = 0;
 };
 
 inline const char *nameOf(CollectiveKind kind) {

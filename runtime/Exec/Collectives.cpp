@@ -102,7 +102,14 @@ int64_t CollectiveRunner::indexIn(int32_t group) const {
   return program.mesh.indexOf(rank, program.groups[group]);
 }
 
+/// The communicator, told what it is used for.
+Communicator &CollectiveRunner::group(int32_t index) const {
+  groups[index]->setPurpose(purpose);
+  return *groups[index];
+}
+
 Status CollectiveRunner::run(const Command &command) {
+  purpose = command.label;
   if (const auto *reduce = std::get_if<AllReduceCommand>(&command.what))
     return runAllReduce(*reduce);
   if (const auto *gather = std::get_if<AllGatherCommand>(&command.what))
@@ -123,8 +130,7 @@ Status CollectiveRunner::runAllReduce(const AllReduceCommand &command) {
     std::memcpy(target, source, static_cast<size_t>(command.source.bytes));
   if (membersOf(command.group) == 1)
     return {};
-  return groups[command.group]->allReduce(words(target, command.target.bytes),
-                                          kindOf(command.kind));
+  return group(command.group).allReduce(words(target, command.target.bytes), kindOf(command.kind));
 }
 
 Status CollectiveRunner::runAllGather(const AllGatherCommand &command) {
@@ -135,12 +141,12 @@ Status CollectiveRunner::runAllGather(const AllGatherCommand &command) {
     copyBlock(layout, 0, source, target);
     return {};
   }
-  Communicator &group = *groups[command.group];
+  Communicator &among = group(command.group);
   if (layout.isContiguous())
-    return group.allGather(words(source, layout.blockBytes()), words(target, layout.stagedBytes()));
+    return among.allGather(words(source, layout.blockBytes()), words(target, layout.stagedBytes()));
   std::byte *staged = receiveStage.data();
   CLEAVE_RT_RETURN_IF_ERROR(
-      group.allGather(words(source, layout.blockBytes()), words(staged, layout.stagedBytes())));
+      among.allGather(words(source, layout.blockBytes()), words(staged, layout.stagedBytes())));
   return unpackGathered(pool, layout, staged, target);
 }
 
@@ -159,8 +165,9 @@ Status CollectiveRunner::runReduceScatter(const ReduceScatterCommand &command) {
   }
   // Padding is packed as zeros on every rank and so stays zero for both
   // reductions.
-  return groups[command.group]->reduceScatter(
-      words(send, layout.stagedBytes()), words(target, layout.blockBytes()), kindOf(command.kind));
+  return group(command.group)
+      .reduceScatter(words(send, layout.stagedBytes()), words(target, layout.blockBytes()),
+                     kindOf(command.kind));
 }
 
 Status CollectiveRunner::runSlice(const SliceCommand &command) {
@@ -179,9 +186,9 @@ Status CollectiveRunner::runAllToAll(const AllToAllCommand &command) {
     return {};
   }
   CLEAVE_RT_RETURN_IF_ERROR(packMessages(pool, layout, source, sendStage.data()));
-  CLEAVE_RT_RETURN_IF_ERROR(
-      groups[command.group]->allToAll(words(sendStage.data(), layout.stagedBytes()),
-                                      words(receiveStage.data(), layout.stagedBytes())));
+  CLEAVE_RT_RETURN_IF_ERROR(group(command.group)
+                                .allToAll(words(sendStage.data(), layout.stagedBytes()),
+                                          words(receiveStage.data(), layout.stagedBytes())));
   return unpackMessages(pool, layout, receiveStage.data(), target);
 }
 

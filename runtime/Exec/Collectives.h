@@ -45,6 +45,7 @@ private:
   Status runSlice(const SliceCommand &command);
   Status runAllToAll(const AllToAllCommand &command);
 
+  Communicator &group(int32_t index) const;
   int64_t membersOf(int32_t group) const;
   int64_t indexIn(int32_t group) const;
 
@@ -54,6 +55,8 @@ private:
   ThreadPool &pool;
   std::vector<Communicator *> groups;
   ZeroedMemory sendStage, receiveStage;
+  /// Label of the command that runs.
+  std::string_view purpose;
 };
 
 } // namespace cleave::rt

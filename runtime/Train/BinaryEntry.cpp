@@ -5,7 +5,10 @@
 
 extern "C" int cleaveTrainMain(int argc, const char *const *argv, const char *image,
                                int64_t imageBytes, const cleave::rt::KernelSymbol *kernels,
-                               int64_t kernelCount) {
-  return cleave::rt::trainMain(argc, argv, {image, static_cast<size_t>(imageBytes)},
-                               {kernels, static_cast<size_t>(kernelCount)});
+                               int64_t kernelCount, const char *mpiPlugin, int64_t mpiPluginBytes) {
+  cleave::rt::TrainParts parts;
+  parts.image = {image, static_cast<size_t>(imageBytes)};
+  parts.kernels = {kernels, static_cast<size_t>(kernelCount)};
+  parts.mpiPlugin = {mpiPlugin, static_cast<size_t>(mpiPluginBytes)};
+  return cleave::rt::trainMain(argc, argv, parts);
 }

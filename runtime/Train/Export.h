@@ -6,6 +6,7 @@
 
 #include "runtime/Base/Status.h"
 #include "runtime/Checkpoint/SafeTensors.h"
+#include "runtime/Comm/Communicator.h"
 #include "runtime/Exec/RankMemory.h"
 #include "runtime/Schema/Program.h"
 
@@ -19,5 +20,10 @@ namespace cleave::rt {
 /// few MiB beside the ranks' memory, whatever the model's size.
 Status exportModel(const Program &program, const std::vector<const RankMemory *> &ranks,
                    const std::string &folder, FloatType type);
+
+/// The same for ranks in several processes: called by all of them together, each with
+/// its own memory; rank 0 writes.
+Status exportTogether(const Program &program, int64_t rank, const RankMemory &memory,
+                      Communicator &everyone, const std::string &folder, FloatType type);
 
 } // namespace cleave::rt

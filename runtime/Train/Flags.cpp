@@ -94,15 +94,25 @@ std::vector<Flag> flagTable(TrainFlags &flags) {
     flags.exportType = given == "bf16" ? FloatType::BF16 : FloatType::F32;
     return std::nullopt;
   };
+  auto rankTimeout = [&flags](const std::string &given) {
+    uint64_t seconds = 0;
+    const Refusal refused = parseCount(given, 1, 86400, seconds);
+    if (!refused)
+      flags.rankTimeout = static_cast<unsigned>(seconds);
+    return refused;
+  };
   return {
       {"--data", "FILE[,FILE…]", "token files to train on", files(flags.data), true},
       {"--token-bits", "N", "width of raw token files: 8, 16 (default) or 32", tokenBits},
       {"--steps", "N", "steps of the whole run, those before a resume included",
        count(flags.steps, 0)},
-      {"--ranks", "N", "must be as compiled; ranks are threads of this process",
-       count(flags.ranks, 1, 1 << 16)},
+      {"--ranks", "N", "must be as compiled", count(flags.ranks, 1, 1 << 16)},
       {"--threads", "N", "threads of each rank (default: cores / ranks)",
        count(flags.threads, 1, 1 << 12)},
+      {"--rank-timeout", "N",
+       "with several processes: seconds after which one that does not answer is lost "
+       "(default: 15)",
+       rankTimeout},
       {"--device", "NAME", "cpu (default)", text(flags.device)},
       {"--init", "FILE|DIR", "initial weights in safetensors (default: random, from the seed)",
        text(flags.init)},

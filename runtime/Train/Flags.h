@@ -4,8 +4,9 @@
 //   --data FILE[,FILE…]    token files; may be given several times
 //   --token-bits N         width of raw token files: 8, 16 (default) or 32
 //   --steps N              steps of the whole run, those before a resume included
-//   --ranks N              ranks, as threads of this process (default: as compiled)
+//   --ranks N              ranks of all processes together (default: as compiled)
 //   --threads N            threads of each rank (default: usable cores / ranks)
+//   --rank-timeout N       seconds after which a silent process is lost
 //   --device NAME          cpu (the only one this binary has)
 //   --init FILE|DIR        initial weights, safetensors; else normal numbers
 //   --export DIR           config.json and model.safetensors at the end
@@ -41,6 +42,8 @@ struct TrainFlags {
   std::optional<uint64_t> steps;
   std::optional<int64_t> ranks;
   std::optional<unsigned> threads;
+  /// Seconds.
+  unsigned rankTimeout = 15;
   std::string device = "cpu";
   std::string init;
   std::string exportFolder;

@@ -1,11 +1,8 @@
-// From flags to a running world and back to an exit code.
+// From flags to a run and back to an exit code.
 #include "runtime/Train/Main.h"
 
-#include "runtime/Base/Machine.h"
-#include "runtime/Comm/Local/LocalWorld.h"
 #include "runtime/Train/Report.h"
-#include "runtime/Train/Resume.h"
-#include "runtime/Train/StopSignals.h"
+#include "runtime/Train/Run.h"
 #include "runtime/Train/World.h"
 
 #include <fmt/format.h>
@@ -14,14 +11,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
+#include <thread>
 
 namespace cleave::rt {
 namespace {
 
-void note(const std::string &text) { fmt::print(stderr, "note: {}\n", text); }
+constexpr auto variable = [](const char *name) -> const char * { return std::getenv(name); };
 
 int report(const Error &error, bool json) {
   const std::string text =
@@ -32,325 +30,89 @@ int report(const Error &error, bool json) {
   return static_cast<int>(error.exitCode);
 }
 
-/// Prints what was asked for; the exit code.
-int show(const std::string &text, bool json) {
+/// Before the processes of a launch know each other, one on each host speaks; the
+/// others give it time to, since a launcher ends all when the first has gone.
+int reportOnce(const Error &error, bool json, const std::optional<Launch> &launch) {
+  if (!launch || launch->localProcess == 0)
+    return report(error, json);
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  return static_cast<int>(error.exitCode);
+}
+
+/// Prints what was asked for, once; the exit code.
+int show(const std::string &text, bool json, const std::optional<Launch> &launch) {
+  if (launch && launch->process != 0)
+    return static_cast<int>(ExitCode::Done);
   if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0)
     return static_cast<int>(ExitCode::Done);
   return report(systemError("file.write_failed", "cannot write to standard output", errno), json);
 }
 
-/// A run being set up; what `RunSetup` refers to lives here.
-class Run {
-public:
-  Run(const TrainFlags &flags, KernelTable kernels, const TrainHooks &hooks)
-      : flags(flags), kernels(kernels), hooks(hooks), start(std::chrono::steady_clock::now()) {}
-
-  /// Everything that can be refused before memory is allocated.
-  Status prepare(std::string_view image, Program fromImage);
-  StatusOr<ExitCode> execute();
-
-private:
-  Status openLog();
-  Status openData();
-  Status openCheckpoint();
-  Status holdCheckpoints();
-  Status checkFolders();
-  Status openWeights();
-  Status createSchedule();
-  StatusOr<std::unique_ptr<LocalWorld>> createWorld() const;
-  uint64_t steps() const { return *flags.steps; }
-
-  const TrainFlags &flags;
-  const KernelTable kernels;
-  const TrainHooks &hooks;
-  const std::chrono::steady_clock::time_point start;
-  MachineInfo machine;
-  Program program;
-  Recipe recipe;
-  std::optional<TokenDataset> data, evalData;
-  std::optional<Schedule> schedule;
-  RunState state;
-  uint64_t firstStep = 0;
-  /// Keeps other runs out of the checkpoint folder while this one is there.
-  std::optional<FileDescriptor> heldFolder;
-  SharedRun shared;
-};
-
-Status Run::prepare(std::string_view image, Program fromImage) {
-  program = std::move(fromImage);
-  machine = probeMachine();
-  CLEAVE_RT_RETURN_IF_ERROR(checkHost(program, machine));
-  CLEAVE_RT_RETURN_IF_ERROR(
-      checkWorld(program, flags, [](const char *name) { return std::getenv(name); }));
-  if (flags.device != "cpu")
-    return missingError(
-               "device.unavailable",
-               fmt::format("this binary was compiled for the cpu, not for \"{}\"", flags.device))
-        .withGiven("--device " + flags.device)
-        .withRule("a binary runs on the device that it was compiled for")
-        .suggest("--device cpu");
-  CLEAVE_RT_ASSIGN_OR_RETURN(recipe, parseRecipe(program.recipe, "the program's recipe"));
-  recipe.globalBatch = static_cast<uint64_t>(program.batch.globalBatch);
-  recipe.microBatch = static_cast<uint64_t>(program.batch.microBatch);
-  recipe.sequenceLength = static_cast<uint64_t>(program.batch.sequence);
-  state.seed = recipe.seed;
-  state.planHash = fmt::format("{:08x}", crc32c(std::as_bytes(std::span(image))));
-  state.program = fmt::format("cleave {} {:08x}", program.modelName,
-                              crc32c(std::as_bytes(std::span(program.configText))));
-  CLEAVE_RT_RETURN_IF_ERROR(openData());
-  CLEAVE_RT_RETURN_IF_ERROR(openCheckpoint());
-  CLEAVE_RT_RETURN_IF_ERROR(openWeights());
-  CLEAVE_RT_RETURN_IF_ERROR(createSchedule());
-  CLEAVE_RT_RETURN_IF_ERROR(checkFolders());
-  CLEAVE_RT_RETURN_IF_ERROR(openLog());
-  shared.memories.resize(static_cast<size_t>(program.mesh.world()));
-  return {};
-}
-
-Status Run::openLog() {
-  shared.progress.emplace(STDERR_FILENO, ::isatty(STDERR_FILENO) != 0, steps());
-  shared.summary.emplace(steps());
-  if (flags.log.empty())
-    return {};
-  std::vector<std::string> inputs = flags.data;
-  inputs.insert(inputs.end(), flags.evalData.begin(), flags.evalData.end());
-  inputs.push_back(flags.init);
-  for (const std::string &input : inputs)
-    if (std::error_code failed; std::filesystem::equivalent(flags.log, input, failed) && !failed)
-      return userError("flags.bad_value", fmt::format("'{}' is read and cannot be the log", input))
-          .withGiven("--log " + flags.log)
-          .withRule("a log does not replace what the run reads")
-          .suggest("--log log.jsonl");
-  CLEAVE_RT_ASSIGN_OR_RETURN(shared.log, firstStep > 0 ? MetricsLog::resume(flags.log, firstStep)
-                                                       : MetricsLog::create(flags.log));
-  return {};
-}
-
-Status Run::openData() {
-  DatasetOptions options;
-  options.sequenceLength = static_cast<uint64_t>(program.batch.sequence);
-  options.vocabulary = static_cast<uint64_t>(program.batch.vocabulary);
-  options.rawBits = flags.tokenBits;
-  options.order = recipe.order == DataOrder::Shuffle ? OrderKind::Shuffle : OrderKind::Sequential;
-  options.seed = recipe.seed;
-  if (!flags.data.empty()) {
-    CLEAVE_RT_ASSIGN_OR_RETURN(data, TokenDataset::open(flags.data, options));
-    // About as many tokens as can be looked at in a second.
-    constexpr uint64_t most = uint64_t{1} << 28;
-    CLEAVE_RT_RETURN_IF_ERROR(data->checkIds(most / options.sequenceLength));
-    state.dataDigest = fmt::format("{:08x}", data->digest());
-  }
-  if (flags.evalData.empty())
-    return {};
-  if (program.entry(EntryKind::Evaluate).empty())
-    return userError("runtime.no_evaluation", "the program was compiled without an evaluation")
-        .suggest("leave out --eval-data");
-  options.order = OrderKind::Sequential;
-  CLEAVE_RT_ASSIGN_OR_RETURN(evalData, TokenDataset::open(flags.evalData, options));
-  // Read before the first step: its first use may be hours away.
-  return evalData->checkIds(flags.evalSequences.value_or(evalData->sequences()));
-}
-
-/// Takes the checkpoint folder, if it is there and not taken yet.
-Status Run::holdCheckpoints() {
-  std::error_code ignored;
-  if (heldFolder || !std::filesystem::is_directory(flags.checkpoint, ignored))
-    return {};
-  CLEAVE_RT_ASSIGN_OR_RETURN(heldFolder, lockFolder(flags.checkpoint));
-  if (heldFolder)
-    return {};
-  return userError("checkpoint.in_use",
-                   fmt::format("another run is using the checkpoint folder {}", flags.checkpoint))
-      .withGiven("--checkpoint " + flags.checkpoint)
-      .withRule("one run at a time saves into a folder")
-      .suggest("wait for the other run, or stop it")
-      .suggest("--checkpoint with another folder");
-}
-
-/// What the end of the run writes can be written.
-Status Run::checkFolders() {
-  if (!flags.exportFolder.empty())
-    CLEAVE_RT_RETURN_IF_ERROR(checkFolderTakesFiles(flags.exportFolder, "export.write_failed"));
-  if (flags.checkpoint.empty())
-    return {};
-  CLEAVE_RT_RETURN_IF_ERROR(checkFolderTakesFiles(flags.checkpoint, "checkpoint.write_failed"));
-  return holdCheckpoints();
-}
-
-/// Refuses to start anew over checkpoints that all turned out damaged.
-static Status refuseDamaged(const std::vector<SkippedCheckpoint> &skipped) {
-  const auto finished = std::ranges::find_if(skipped, [](const SkippedCheckpoint &one) {
-    return one.reason.kind != "checkpoint.unfinished";
-  });
-  if (finished == skipped.end())
-    return {};
-  Error error = Error(finished->reason)
-                    .withGiven("--resume, " + finished->path)
-                    .withRule("a run starts anew only where no checkpoint was finished before")
-                    .suggest("restore " + finished->path)
-                    .suggest("to start from the beginning, move it away or give another folder");
-  error.exitCode = ExitCode::User;
-  return error;
-}
-
-Status Run::openCheckpoint() {
-  if (flags.checkpoint.empty())
-    return {};
-  CLEAVE_RT_RETURN_IF_ERROR(holdCheckpoints());
-  CLEAVE_RT_ASSIGN_OR_RETURN(CheckpointSearch found, findNewestCheckpoint(flags.checkpoint));
-  for (const SkippedCheckpoint &skipped : found.skipped)
-    note(fmt::format("passed over {}: {}", skipped.path, skipped.reason.message));
-  if (!flags.resume) {
-    if (found.newest)
-      return userError("checkpoint.exists",
-                       fmt::format("{} holds a checkpoint of another run", flags.checkpoint))
-          .withGiven(found.newest->folder())
-          .withRule("a run that does not go on from a checkpoint needs a folder of its own")
-          .suggest("--resume")
-          .suggest("--checkpoint with another folder");
-    return {};
-  }
-  if (!found.newest) {
-    CLEAVE_RT_RETURN_IF_ERROR(refuseDamaged(found.skipped));
-    note(
-        fmt::format("no complete checkpoint in {}; starting from the beginning", flags.checkpoint));
-    return {};
-  }
-  const RunState &saved = found.newest->state();
-  ResumeRequest request;
-  request.recipe = recipe;
-  request.steps = steps();
-  request.dataDigest = data ? state.dataDigest : saved.dataDigest;
-  request.allowScheduleChange = flags.allowScheduleChange;
-  request.allowDataChange = flags.allowDataChange;
-  CLEAVE_RT_ASSIGN_OR_RETURN(recipe, checkResume(saved, request));
-  for (const std::string &change : allowedChanges(saved, recipe))
-    note(change);
-  if (saved.program != state.program && saved.program.size() == state.program.size())
-    note("the checkpoint was saved by a binary of another config; shapes alone are compared");
-  if (saved.step > steps())
-    return userError(
-               "resume.past_end",
-               fmt::format("the checkpoint is at step {}, beyond --steps {}", saved.step, steps()))
-        .withGiven(fmt::format("--steps {}", steps()))
-        .withRule("--steps counts all steps of the run, those before the resume included")
-        .suggest(fmt::format("--steps {}", saved.step));
-  firstStep = saved.step;
-  note(fmt::format("resuming after step {} from {}", firstStep, found.newest->folder()));
-  if (firstStep == steps())
-    note("all steps were done before; nothing is left to train");
-  shared.checkpoint = std::move(found.newest);
-  return {};
-}
-
-Status Run::openWeights() {
-  if (flags.init.empty())
-    return {};
-  if (shared.checkpoint) {
-    note("--init is not used: the checkpoint has the weights");
-    return {};
-  }
-  CLEAVE_RT_ASSIGN_OR_RETURN(shared.weights, InitialWeights::open(flags.init, program));
-  const std::vector<std::string> &unused = shared.weights->unused();
-  if (!unused.empty())
-    note(fmt::format("{} tensor{} of {} not used, such as \"{}\"", unused.size(),
-                     unused.size() == 1 ? "" : "s", flags.init, unused.front()));
-  return {};
-}
-
-Status Run::createSchedule() {
-  const uint64_t length = std::max<uint64_t>(steps(), 1);
-  CLEAVE_RT_ASSIGN_OR_RETURN(schedule, Schedule::create(recipe.learningRate, length));
-  CLEAVE_RT_ASSIGN_OR_RETURN(state.recipe, recipeForCheckpoint(recipe, length));
-  if (const LearningRateRecipe &rate = schedule->recipe();
-      firstStep > 0 && rate.kind != ScheduleKind::Constant && rate.total.value_or(length) < length)
-    note(fmt::format("the learning rate descends until step {}, as planned before, and stays at {} "
-                     "from there; to stretch the descent, compile with --set "
-                     "learning_rate.total={} and add --allow-schedule-change",
-                     *rate.total, rate.final, length));
-  return {};
-}
-
-StatusOr<std::unique_ptr<LocalWorld>> Run::createWorld() const {
-  const auto ranks = static_cast<int>(program.mesh.world());
-  std::vector<std::vector<int>> groups;
-  for (const AxisList &axes : program.groups)
-    for (int rank = 0; rank < ranks; ++rank)
-      if (program.mesh.indexOf(rank, axes) == 0) {
-        const std::vector<int64_t> members = program.mesh.groupOf(rank, axes);
-        groups.emplace_back(members.begin(), members.end());
-      }
-  LocalWorldOptions options;
-  options.threadsPerRank = threadsPerRank(program, flags, machine.usableCores);
-  return LocalWorld::create(ranks, groups, options);
-}
-
-StatusOr<ExitCode> Run::execute() {
+/// A run in this process alone.
+StatusOr<ExitCode> runAlone(const TrainFlags &flags, const TrainParts &parts, Program program) {
+  const std::optional<Launch> none;
+  Run run(flags, parts.kernels, parts.hooks, none, nullptr);
+  CLEAVE_RT_RETURN_IF_ERROR(run.prepare(parts.image, std::move(program)));
   // Before any thread is started, so that all of them leave the signals alone.
   CLEAVE_RT_ASSIGN_OR_RETURN(StopSignals signals, StopSignals::create());
-  CLEAVE_RT_ASSIGN_OR_RETURN(const auto world, createWorld());
-  const RunSetup setup{.program = program,
-                       .kernels = kernels,
-                       .flags = flags,
-                       .recipe = recipe,
-                       .schedule = *schedule,
-                       .threads = threadsPerRank(program, flags, machine.usableCores),
-                       .data = data ? &*data : nullptr,
-                       .evalData = evalData ? &*evalData : nullptr,
-                       .firstStep = firstStep,
-                       .steps = steps(),
-                       .state = state,
-                       .stopRequested = [&signals] { return signals.requested(); },
-                       .hooks = hooks,
-                       .start = start};
-  CLEAVE_RT_RETURN_IF_ERROR(shared.log.writeHeader(
-      program.plan, describeHost(machine, program.mesh.world(), setup.threads)));
-  const Status status = world->run([&](World &self) { return trainRank(setup, shared, self); });
-  shared.progress->finish();
-  // A signal after the last step is taken here, or it would end the process as
-  // soon as it is let through again.
-  (void)signals.requested();
-  CLEAVE_RT_RETURN_IF_ERROR(status);
-  completeSummary(setup, shared.result, peakResidentBytes(), *shared.summary);
-  std::fputs(shared.summary->text().c_str(), stdout);
-  std::fflush(stdout);
-  if (shared.result.stepsDone >= steps())
-    return ExitCode::Done;
-  note(fmt::format("stopped by a signal after step {} of {}{}", shared.result.stepsDone, steps(),
-                   flags.checkpoint.empty() ? "; nothing was saved, there is no --checkpoint"
-                                            : "; saved, go on with --resume"));
-  return ExitCode::Interrupted;
+  return run.execute(signals);
+}
+
+/// This process's part of a run in several. Does not return after a failure: what
+/// a message library does at the end of a process would wait for the lost ones.
+StatusOr<ExitCode> runTogether(const TrainFlags &flags, const TrainParts &parts, Program program,
+                               const std::optional<Launch> &launch) {
+  if (!launch->bringsMpi)
+    CLEAVE_RT_RETURN_IF_ERROR(checkWorld(program, flags, launch));
+  // The message library may start threads too.
+  CLEAVE_RT_ASSIGN_OR_RETURN(StopSignals signals, StopSignals::create());
+  TeamOptions options;
+  options.silence = std::chrono::seconds(flags.rankTimeout);
+  options.show = [json = flags.json](const Error &error) { report(error, json); };
+  CLEAVE_RT_ASSIGN_OR_RETURN(const auto team,
+                             joinTeam(*launch, parts.mpiPlugin, variable, options));
+  auto work = [&]() -> StatusOr<ExitCode> {
+    Run run(flags, parts.kernels, parts.hooks, launch, team.get());
+    CLEAVE_RT_RETURN_IF_ERROR(run.prepare(parts.image, std::move(program)));
+    CLEAVE_RT_ASSIGN_OR_RETURN(const ExitCode code, run.execute(signals));
+    CLEAVE_RT_RETURN_IF_ERROR(team->finish());
+    return code;
+  };
+  StatusOr<ExitCode> code = work();
+  if (code.ok())
+    return code;
+  const Error failure = team->report(code.error());
+  team->endFailed();
+  std::fflush(nullptr);
+  ::_exit(static_cast<int>(failure.exitCode));
 }
 
 } // namespace
 
-int trainMain(int argc, const char *const *argv, std::string_view image, KernelTable kernels,
-              const TrainHooks &hooks) {
+int trainMain(int argc, const char *const *argv, const TrainParts &parts) {
   keepStandardStreamsOpen();
   reportFailedWrites();
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   // Asked for before the flags are known to be right.
   const bool json = std::ranges::find(arguments, "--json") != arguments.end();
+  const std::optional<Launch> launch = detectLaunch(variable);
   StatusOr<TrainFlags> flags = parseTrainFlags(arguments);
   if (!flags.ok())
-    return report(flags.error(), json);
+    return reportOnce(flags.error(), json, launch);
   if (flags->help) {
     return show(fmt::format("usage: {} --data FILE --steps N [flags]\n{}",
                             argc > 0 ? argv[0] : "train", trainFlagsHelp()),
-                json);
+                json, launch);
   }
-  StatusOr<Program> program = programFromImage(image);
+  StatusOr<Program> program = programFromImage(parts.image);
   if (!program.ok())
-    return report(program.error(), json);
-  if (flags->info) {
-    return show(describeProgram(*program), json);
-  }
-  Run run(*flags, kernels, hooks);
-  if (const Status status = run.prepare(image, std::move(*program)); !status.ok())
-    return report(status.error(), json);
-  StatusOr<ExitCode> code = run.execute();
+    return reportOnce(program.error(), json, launch);
+  if (flags->info)
+    return show(describeProgram(*program), json, launch);
+  const StatusOr<ExitCode> code = launch ? runTogether(*flags, parts, std::move(*program), launch)
+                                         : runAlone(*flags, parts, std::move(*program));
   if (!code.ok())
-    return report(code.error(), json);
+    return reportOnce(code.error(), json, launch);
   return static_cast<int>(*code);
 }
 

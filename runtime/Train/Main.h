@@ -13,10 +13,21 @@
 
 namespace cleave::rt {
 
+/// What a binary consists of besides the runtime.
+struct TrainParts {
+  /// The program's text.
+  std::string_view image;
+  KernelTable kernels;
+  /// The bytes of the MPI plugin; empty where Cleave was built without MPI.
+  std::string_view mpiPlugin = {};
+  /// For tests.
+  TrainHooks hooks = {};
+};
+
 /// Returns the exit code (formats: 0 done, 2 the user's request, 3 something
 /// missing here, 4 failed while running, 70 ours, 130 interrupted before the
-/// requested steps were done). `hooks` are for tests.
-int trainMain(int argc, const char *const *argv, std::string_view image, KernelTable kernels,
-              const TrainHooks &hooks = {});
+/// requested steps were done). Where a launcher started several processes, a failed
+/// run ends the process here.
+int trainMain(int argc, const char *const *argv, const TrainParts &parts);
 
 } // namespace cleave::rt

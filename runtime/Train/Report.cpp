@@ -78,13 +78,15 @@ std::string describeProgram(const Program &program) {
   return text;
 }
 
-JsonValue describeHost(const MachineInfo &machine, int64_t ranks, unsigned threads) {
+JsonValue describeHost(const MachineInfo &machine, int64_t ranks, int64_t processes,
+                       unsigned threads) {
   JsonValue host = JsonValue::object();
   host.set("name", JsonValue(machine.hostName));
   host.set("processor", JsonValue(machine.processor));
   host.set("cores", JsonValue(static_cast<int64_t>(machine.usableCores)));
   host.set("memory_bytes", JsonValue(static_cast<int64_t>(machine.memoryBytes)));
   host.set("ranks", JsonValue(ranks));
+  host.set("processes", JsonValue(processes));
   host.set("threads_per_rank", JsonValue(static_cast<int64_t>(threads)));
   return host;
 }
@@ -94,15 +96,22 @@ void completeSummary(const RunSetup &setup, const RunResult &result, uint64_t pe
   const Program &program = setup.program;
   const int64_t ranks = program.mesh.world();
   const auto all = static_cast<double>(ranks);
+  const int64_t ranksHere = ranks / setup.processes;
+  const auto here = static_cast<double>(ranksHere);
   std::optional<uint64_t> predicted;
   if (program.prediction.bytesPerRank)
-    predicted = static_cast<uint64_t>(*program.prediction.bytesPerRank * ranks);
+    predicted = static_cast<uint64_t>(*program.prediction.bytesPerRank * ranksHere);
   summary.setMemory(predicted, peakBytes);
   summary.remark(fmt::format(
       "allocated: {} in segments, {} for staging and scratch",
-      megabytes(static_cast<double>(result.memory.segments) * all),
-      megabytes(static_cast<double>(result.memory.staging + result.memory.matmulScratch) * all)));
-  summary.remark(fmt::format("ranks: {}, threads of each: {}", ranks, setup.threads));
+      megabytes(static_cast<double>(result.memory.segments) * here),
+      megabytes(static_cast<double>(result.memory.staging + result.memory.matmulScratch) * here)));
+  summary.remark(fmt::format("ranks: {}{}, threads of each: {}", ranks,
+                             setup.processes > 1 ? fmt::format(" in {} processes", setup.processes)
+                                                 : std::string(),
+                             setup.threads));
+  if (setup.processes > 1)
+    summary.remark("memory is that of the first process");
   const double operations = all * (operationsOf(program, EntryKind::MicroBatch) *
                                        static_cast<double>(program.batch.microBatches) +
                                    operationsOf(program, EntryKind::Update));

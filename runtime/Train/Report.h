@@ -14,7 +14,8 @@ namespace cleave::rt {
 std::string describeProgram(const Program &program);
 
 /// The log's "host" object.
-JsonValue describeHost(const MachineInfo &machine, int64_t ranks, unsigned threads);
+JsonValue describeHost(const MachineInfo &machine, int64_t ranks, int64_t processes,
+                       unsigned threads);
 
 /// Completes the summary of a finished run: speed and losses are in it already;
 /// adds evaluation, predicted and measured memory (`peakBytes` of the whole

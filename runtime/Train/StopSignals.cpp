@@ -11,7 +11,7 @@ namespace cleave::rt {
 static sigset_t stopSet() {
   sigset_t set;
   sigemptyset(&set);
-  for (int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
     struct sigaction action = {};
     if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
       sigaddset(&set, number);

@@ -1,4 +1,5 @@
-// Ending a run cleanly on SIGINT, SIGTERM or SIGHUP. The signals are held back from
+// Ending a run cleanly on SIGINT, SIGTERM, SIGHUP, or SIGUSR1, which launchers pass on
+// and batch systems send before a limit. The signals are held back from
 // every thread and read from a descriptor between steps, so there is no handler
 // and no global flag; the second signal, if saving takes too long for the user,
 // kills as usual. A signal that the caller has switched off (nohup, a job in the

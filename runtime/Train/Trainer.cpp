@@ -26,6 +26,7 @@ private:
   Status evaluate(uint64_t step);
   Status save(uint64_t step);
   Status finish(uint64_t step);
+  Status exportWeights();
   StatusOr<bool> shouldStop();
   void setScalar(const std::optional<Region> &region, double value);
   float scalar(const Region &region) const { return *executor->memory().floats(region); }
@@ -92,8 +93,9 @@ Status RankTrainer::loadParameters() {
     CLEAVE_RT_RETURN_IF_ERROR(
         generateWeights(program, world.rank(), setup.recipe.seed, executor->memory(), pool));
   }
+  everyone->setPurpose("the start");
   CLEAVE_RT_RETURN_IF_ERROR(everyone->barrier());
-  if (isFirst()) {
+  if (world.leadsProcess()) {
     shared.checkpoint.reset();
     shared.weights.reset();
   }
@@ -199,12 +201,15 @@ Status RankTrainer::save(uint64_t step) {
   state.step = step;
   state.samples = step * static_cast<uint64_t>(program.batch.globalBatch);
   savedStep = step;
+  everyone->setPurpose("a checkpoint");
   return saveCheckpoint(program, target, std::move(state), executor->memory(), *everyone);
 }
 
+/// If any process was asked to.
 StatusOr<bool> RankTrainer::shouldStop() {
-  float stop = isFirst() && setup.stopRequested() ? 1 : 0;
-  CLEAVE_RT_RETURN_IF_ERROR(everyone->broadcast({&stop, 1}, 0));
+  float stop = world.leadsProcess() && setup.stopRequested() ? 1 : 0;
+  everyone->setPurpose("whether to stop");
+  CLEAVE_RT_RETURN_IF_ERROR(everyone->allReduce({&stop, 1}, ReduceKind::Max));
   return stop > 0;
 }
 
@@ -213,19 +218,29 @@ Status RankTrainer::finish(uint64_t step) {
     CLEAVE_RT_RETURN_IF_ERROR(save(step));
   if (setup.evalData && step == setup.steps)
     CLEAVE_RT_RETURN_IF_ERROR(evaluate(step));
+  everyone->setPurpose("the end");
   CLEAVE_RT_RETURN_IF_ERROR(everyone->barrier());
-  if (isFirst()) {
+  if (world.leadsProcess())
     shared.result.stepsDone = step;
+  if (isFirst()) {
     shared.result.savedStep = savedStep;
     shared.result.memory = executor->memoryUse();
     if (setup.flags.profile)
       shared.result.profile = summarise(executor->commands(), executor->profile());
-    if (!setup.flags.exportFolder.empty())
-      CLEAVE_RT_RETURN_IF_ERROR(
-          exportModel(program, shared.memories, setup.flags.exportFolder, setup.flags.exportType));
   }
+  if (!setup.flags.exportFolder.empty())
+    CLEAVE_RT_RETURN_IF_ERROR(exportWeights());
   // Nobody frees its memory while it is being exported.
   return everyone->barrier();
+}
+
+Status RankTrainer::exportWeights() {
+  const std::string &folder = setup.flags.exportFolder;
+  if (!world.isOneProcess())
+    return exportTogether(program, world.rank(), executor->memory(), *everyone, folder,
+                          setup.flags.exportType);
+  return isFirst() ? exportModel(program, shared.memories, folder, setup.flags.exportType)
+                   : Status();
 }
 
 Status RankTrainer::run() {
@@ -237,7 +252,8 @@ Status RankTrainer::run() {
   bool stop = false;
   while (step < setup.steps && !stop) {
     const double before = secondsSinceStart();
-    if (const Status status = trainStep(++step); !status.ok()) {
+    world.enterStep(++step);
+    if (const Status status = trainStep(step); !status.ok()) {
       Error error = status.error();
       error.notes.push_back({{}, fmt::format("on rank {} in step {}", world.rank(), step)});
       return error;

@@ -3,8 +3,8 @@
 // others in collectives, so every decision (stop, save, evaluate) is taken by
 // all of them alike.
 //
-// Ranks are threads of this process; `SharedRun` is what they share. Everything
-// else of a rank is its own.
+// The ranks of a process are its threads; `SharedRun` is what those share.
+// Everything else of a rank is its own.
 #pragma once
 
 #include "runtime/Comm/Communicator.h"
@@ -38,6 +38,7 @@ struct RunSetup {
   Recipe recipe;
   Schedule schedule;
   unsigned threads = 1;
+  int64_t processes = 1;
   /// Null with zero steps.
   const TokenDataset *data = nullptr;
   const TokenDataset *evalData = nullptr;
@@ -46,7 +47,7 @@ struct RunSetup {
   uint64_t steps = 0;
   /// All of a checkpoint's state but step and samples.
   RunState state;
-  /// Asked after each step, on rank 0.
+  /// Asked after each step, on the first rank of each process.
   std::function<bool()> stopRequested;
   TrainHooks hooks;
   std::chrono::steady_clock::time_point start;
@@ -54,6 +55,7 @@ struct RunSetup {
 
 /// What the run came to, as rank 0 saw it.
 struct RunResult {
+  /// On all processes.
   uint64_t stepsDone = 0;
   /// Step of the newest checkpoint.
   std::optional<uint64_t> savedStep;
@@ -63,8 +65,9 @@ struct RunResult {
   std::vector<ProfileLine> profile;
 };
 
-/// What the ranks of this process share. Between two barriers only rank 0
-/// writes it, but for `memories`, of which each rank writes its own.
+/// What the ranks of this process share. Between two barriers only its first rank
+/// writes it, but for `memories`, of which each rank writes its own. Progress and
+/// summary are there in the process of rank 0.
 struct SharedRun {
   /// Where parameters come from; freed once every rank has its blocks, since
   /// mapped files count as resident memory.

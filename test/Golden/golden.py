@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Compiles a golden model for several layouts, trains 20 steps and compares.
 
-    golden.py [--profile P] CLEAVE GOLDEN_DIR MODEL LAYOUT [LAYOUT ...]
+    golden.py [--profile P] [--processes N] CLEAVE GOLDEN_DIR MODEL LAYOUT [LAYOUT ...]
 
 A layout is RANKS[:PINS[:PIECES]], for example 4:dp=2,tp=2,sp=1:batch=2,sequence=4, where
 PIECES are those of classifier and loss. P is as in `cleave compile`; where
-this processor lacks it, the exit code is 77. The tolerances are those
+this processor lacks it, the exit code is 77. With --processes it runs under mpirun (77
+if there is none), twice, and gives the same bits as in one process. The tolerances are those
 that test/golden/README.md reasons: loss 1e-5 absolute, gradient norm 5e-5
 relative, final weights rms 2e-6 (entries of `null_gradient` left out).
 """
 import argparse, array, json, math, os, struct, subprocess, sys, tempfile
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../Mpi"))
+import launch
 
 LOSS, NORM, WEIGHTS = 1e-5, 5e-5, 2e-6
 
@@ -46,7 +50,7 @@ def weights_rms(got, want, null_gradient):
 
 def run(command):
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True)
+                          stderr=subprocess.STDOUT, text=True, env=launch.environment())
     if done.returncode != 0:
         print(done.stdout)
         if "runtime.host_unsupported" in done.stdout:
@@ -67,7 +71,22 @@ def plan_in_pieces(command, pieces, path):
     return path
 
 
-def check(cleave, profile, golden, model, layout, work):
+def numbers(log):
+    return [(r["loss"], r["grad_norm"]) for r in map(json.loads, open(log)) if "loss" in r]
+
+
+def same_in_processes(command, processes, log, out):
+    """Whether a run in processes, twice, is that of one process in every bit."""
+    weights = os.path.join(out, "model.safetensors")
+    want, want_weights = numbers(log), open(weights, "rb").read()
+    for _ in range(2):
+        run(launch.mpirun(processes) + command)
+        if numbers(log) != want or open(weights, "rb").read() != want_weights:
+            return False
+    return True
+
+
+def check(cleave, profile, golden, model, layout, work, processes):
     folder = os.path.join(golden, model)
     ranks, pins, pieces = (layout.split(":") + ["", ""])[:3]
     binary, log, out = (os.path.join(work, n) for n in ("train", "log.jsonl", "out"))
@@ -79,8 +98,10 @@ def check(cleave, profile, golden, model, layout, work):
         plan = plan_in_pieces(command, pieces, os.path.join(work, "plan.mlir"))
         command = [w for w in command if w not in ("--pin", pins)] + ["--plan", plan]
     run(command + ["-o", binary])
-    run([binary, "--data", os.path.join(folder, "tokens.bin"), "--steps", "20", "--init",
-         os.path.join(folder, "model.safetensors"), "--log", log, "--export", out])
+    train = [binary, "--data", os.path.join(folder, "tokens.bin"), "--steps", "20", "--init",
+             os.path.join(folder, "model.safetensors"), "--log", log, "--export", out]
+    run(train)
+    same = processes == 1 or same_in_processes(train, processes, log, out)
     expected = json.load(open(os.path.join(folder, "expected.json")))
     rows = [r for r in map(json.loads, open(log)) if "loss" in r]
     if len(rows) != 20:
@@ -91,23 +112,26 @@ def check(cleave, profile, golden, model, layout, work):
                       read_safetensors(os.path.join(folder, "model_final.safetensors")),
                       expected["null_gradient"])
     # A NaN is never below a tolerance.
-    good = loss <= LOSS and norm <= NORM and rms <= WEIGHTS
+    good = same and loss <= LOSS and norm <= NORM and rms <= WEIGHTS
     print(f"{'ok  ' if good else 'FAIL'} {model:16} {layout:24} loss {loss:.1e}  norm {norm:.1e}  "
-          f"weights rms {rms:.1e}", flush=True)
+          f"weights rms {rms:.1e}{'' if same else '  other bits in processes'}", flush=True)
     return good
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--profile", default="host")
+    parser.add_argument("--processes", type=int, default=1)
     for name in ("cleave", "golden", "model"):
         parser.add_argument(name)
     parser.add_argument("layouts", nargs="+")
     a = parser.parse_args()
     bad = 0
+    if a.processes > 1:
+        launch.require(a.cleave)
     for layout in a.layouts:
         with tempfile.TemporaryDirectory() as work:
-            bad += not check(a.cleave, a.profile, a.golden, a.model, layout, work)
+            bad += not check(a.cleave, a.profile, a.golden, a.model, layout, work, a.processes)
     sys.exit(1 if bad else 0)
 
 

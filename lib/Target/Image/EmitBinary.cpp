@@ -20,9 +20,14 @@ using namespace mlir;
 namespace cleave {
 
 /// The runtime's libraries, users before what they use.
-static const char *const kLibraries[] = {"CleaveRtMain",       "CleaveRtTrain",     "CleaveRtExec",
-                                         "CleaveRtDeviceCPU",  "CleaveRtCommLocal", "CleaveRtData",
-                                         "CleaveRtCheckpoint", "CleaveRtSchema",    "CleaveRtBase"};
+static const char *const kLibraries[] = {
+    "CleaveRtMain",       "CleaveRtTrain",         "CleaveRtExec",      "CleaveRtDeviceCPU",
+    "CleaveRtCommMPI",    "CleaveRtCommProcesses", "CleaveRtCommLocal", "CleaveRtData",
+    "CleaveRtCheckpoint", "CleaveRtSchema",        "CleaveRtBase"};
+
+/// Beside them, unless Cleave was built without MPI. The binary carries its bytes, so
+/// that it is one file that can be copied anywhere.
+static const char *const kMpiPlugin = "libcleave_mpi.so";
 
 static LLVM::GlobalOp text(OpBuilder &b, Location loc, StringRef name, StringRef value) {
   std::string terminated = value.str();
@@ -63,12 +68,13 @@ static void addTable(OpBuilder &b, Location loc, ArrayRef<std::string> symbols) 
 }
 
 /// `main`, which hands everything to the runtime.
-static void addMain(OpBuilder &b, Location loc, int64_t imageBytes, int64_t kernels) {
+static void addMain(OpBuilder &b, Location loc, int64_t imageBytes, int64_t kernels,
+                    int64_t pluginBytes) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   Type i32 = b.getI32Type(), i64 = b.getI64Type();
   auto run = LLVM::LLVMFuncOp::create(
       b, loc, "cleaveTrainMain",
-      LLVM::LLVMFunctionType::get(i32, {i32, pointer, pointer, i64, pointer, i64}));
+      LLVM::LLVMFunctionType::get(i32, {i32, pointer, pointer, i64, pointer, i64, pointer, i64}));
   auto main =
       LLVM::LLVMFuncOp::create(b, loc, "main", LLVM::LLVMFunctionType::get(i32, {i32, pointer}));
   OpBuilder::InsertionGuard guard(b);
@@ -81,12 +87,14 @@ static void addMain(OpBuilder &b, Location loc, int64_t imageBytes, int64_t kern
       LLVM::CallOp::create(b, loc, run,
                            ValueRange{body->getArgument(0), body->getArgument(1),
                                       address(b, loc, "cleave_image"), constant(imageBytes),
-                                      address(b, loc, "cleave_kernels"), constant(kernels)})
+                                      address(b, loc, "cleave_kernels"), constant(kernels),
+                                      address(b, loc, "cleave_mpi_plugin"), constant(pluginBytes)})
           .getResult();
   LLVM::ReturnOp::create(b, loc, code);
 }
 
-static OwningOpRef<ModuleOp> mainModule(MLIRContext *context, const rt::Program &program) {
+static OwningOpRef<ModuleOp> mainModule(MLIRContext *context, const rt::Program &program,
+                                        StringRef plugin) {
   context->loadDialect<LLVM::LLVMDialect>();
   OpBuilder b(context);
   Location loc = b.getUnknownLoc();
@@ -102,7 +110,9 @@ static OwningOpRef<ModuleOp> mainModule(MLIRContext *context, const rt::Program 
   std::string image = rt::toImageText(program);
   text(b, loc, "cleave_image", image);
   addTable(b, loc, symbols);
-  addMain(b, loc, static_cast<int64_t>(image.size()), static_cast<int64_t>(symbols.size()));
+  text(b, loc, "cleave_mpi_plugin", plugin);
+  addMain(b, loc, static_cast<int64_t>(image.size()), static_cast<int64_t>(symbols.size()),
+          static_cast<int64_t>(plugin.size()));
   return module;
 }
 
@@ -194,7 +204,9 @@ rt::Status emitBinary(const CompiledImage &image, const cpu::Profile &profile,
   OwningOpRef<ModuleOp> kernels = image.kernels.get().clone();
   if (rt::Status s = writeObject(*kernels, profile, folder->file("kernels.o")); !s.ok())
     return s;
-  auto main = mainModule(kernels->getContext(), image.program);
+  auto plugin = llvm::MemoryBuffer::getFile(settings.libraries + "/" + kMpiPlugin);
+  auto main = mainModule(kernels->getContext(), image.program,
+                         plugin ? (*plugin)->getBuffer() : StringRef());
   if (rt::Status s = writeObject(*main, profile, folder->file("main.o")); !s.ok())
     return s;
   return link(settings, *folder, output);

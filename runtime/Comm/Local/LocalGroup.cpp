@@ -55,27 +55,43 @@ void copyFloats(float *to, const float *from, size_t count) {
 
 } // namespace
 
-LocalGroup::LocalGroup(std::vector<int> members, std::chrono::nanoseconds spin)
-    : memberRanks(std::move(members)), calls(memberRanks.size()),
-      enter(static_cast<unsigned>(memberRanks.size()), spin),
-      leave(static_cast<unsigned>(memberRanks.size()), spin) {}
+void reduceInOrder(float *accumulator, size_t count, size_t sources, ReduceKind kind,
+                   FloatSource source) {
+  if (sources == 1)
+    return copyFloats(accumulator, source(0), count);
+  // In blocks: an accumulator of a first-level cache's size is not written to
+  // memory once for every source.
+  float block[blockFloats];
+  for (size_t at = 0; at < count; at += blockFloats) {
+    const size_t floats = std::min(blockFloats, count - at);
+    reduceBlock(block, floats, sources, kind, [&](size_t i) { return source(i) + at; });
+    std::memcpy(accumulator + at, block, floats * sizeof(float));
+  }
+}
 
-LocalGroup::Outcome LocalGroup::perform(int self, const LocalCall &call,
-                                        std::optional<Error> &mismatch) {
-  calls[static_cast<size_t>(self)] = call;
+LocalGroup::LocalGroup(std::vector<int> members, std::chrono::nanoseconds spin)
+    : LocalGroup(members, 0, members.size(), spin) {}
+
+LocalGroup::LocalGroup(std::vector<int> members, size_t firstHere, size_t here,
+                       std::chrono::nanoseconds spin)
+    : calls(here), firstHere(firstHere), memberRanks(std::move(members)),
+      enter(static_cast<unsigned>(here), spin), leave(static_cast<unsigned>(here), spin) {}
+
+LocalGroup::Outcome LocalGroup::perform(size_t self, const LocalCall &call, Status &failure) {
+  calls[self] = call;
   if (!enter.arriveAndWait())
     return Outcome::Broken;
   // Every member compares the same calls and comes to the same result.
-  mismatch = compareCalls();
-  if (!mismatch)
-    work(self);
-  // Never broken: nothing between the two meetings can block or fail.
+  failure = compareCalls();
+  if (failure.ok())
+    failure = work(self);
+  // Never broken: what lies between the two meetings returns, if with an error.
   [[maybe_unused]] const bool left = leave.arriveAndWait();
   assert(left && "the second meeting of a collective broke");
   return Outcome::Done;
 }
 
-std::optional<Error> LocalGroup::compareCalls() const {
+Status LocalGroup::compareCalls() const {
   const LocalCall &first = calls.front();
   for (size_t r = 1; r < calls.size(); ++r) {
     const LocalCall &other = calls[r];
@@ -85,42 +101,45 @@ std::optional<Error> LocalGroup::compareCalls() const {
     Error error = internalError(
         fmt::format("ranks {} and {} made calls that do not match: {} of {} floats (root {}) and "
                     "{} of {} floats (root {})",
-                    memberRanks[0], memberRanks[r], nameOf(first.collective), first.count,
+                    membersHere()[0], membersHere()[r], nameOf(first.collective), first.count,
                     first.root, nameOf(other.collective), other.count, other.root));
     error.kind = "comm.mismatch";
     return error;
   }
-  return std::nullopt;
+  return {};
 }
 
-void LocalGroup::work(int self) const {
+Status LocalGroup::work(size_t self) {
   const size_t ranks = calls.size();
-  const LocalCall &mine = calls[static_cast<size_t>(self)];
+  const LocalCall &mine = calls[self];
   const size_t block = mine.count / ranks;
   switch (mine.collective) {
   case CollectiveKind::AllReduce:
-    return allReduce(self);
+    allReduce(self);
+    break;
   case CollectiveKind::ReduceScatter:
-    return reduceScatter(self);
+    reduceScatter(self);
+    break;
   case CollectiveKind::AllGather:
     for (size_t r = 0; r < ranks; ++r)
       copyFloats(mine.receive + r * block, calls[r].send, block);
-    return;
+    break;
   case CollectiveKind::AllToAll:
     for (size_t r = 0; r < ranks; ++r)
-      copyFloats(mine.receive + r * block, calls[r].send + static_cast<size_t>(self) * block,
-                 block);
-    return;
+      copyFloats(mine.receive + r * block, calls[r].send + self * block, block);
+    break;
   case CollectiveKind::Broadcast:
-    return copyFloats(mine.receive, calls[static_cast<size_t>(mine.root)].send, mine.count);
+    copyFloats(mine.receive, calls[static_cast<size_t>(mine.root)].send, mine.count);
+    break;
   case CollectiveKind::Barrier:
-    return;
+    break;
   }
+  return {};
 }
 
 /// Each rank reduces its slice of the message and stores it into all buffers.
-void LocalGroup::allReduce(int self) const {
-  const LocalCall &mine = calls[static_cast<size_t>(self)];
+void LocalGroup::allReduce(size_t self) const {
+  const LocalCall &mine = calls[self];
   const size_t ranks = calls.size();
   if (ranks == 1)
     return;
@@ -139,10 +158,10 @@ void LocalGroup::allReduce(int self) const {
   }
 }
 
-void LocalGroup::reduceScatter(int self) const {
-  const LocalCall &mine = calls[static_cast<size_t>(self)];
+void LocalGroup::reduceScatter(size_t self) const {
+  const LocalCall &mine = calls[self];
   const size_t ranks = calls.size(), block = mine.count / ranks;
-  const size_t first = static_cast<size_t>(self) * block;
+  const size_t first = self * block;
   if (ranks == 1)
     return copyFloats(mine.receive, mine.send, block);
   float accumulator[blockFloats];

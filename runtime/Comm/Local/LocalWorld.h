@@ -3,7 +3,6 @@
 // that wait sleep after a brief spin (at once where ranks outnumber cores).
 #pragma once
 
-#include "runtime/Base/FunctionRef.h"
 #include "runtime/Comm/Communicator.h"
 
 #include <chrono>
@@ -19,22 +18,14 @@ struct LocalWorldOptions {
   unsigned threadsPerRank = 1;
 };
 
-class LocalWorld {
+class LocalWorld : public HostedRanks {
 public:
   /// `groups` are ordered lists of ranks, each rank at most once in a list;
   /// the list of all ranks is always there. `comm.bad_group` otherwise.
   static StatusOr<std::unique_ptr<LocalWorld>>
   create(int ranks, const std::vector<std::vector<int>> &groups, LocalWorldOptions options = {});
-  virtual ~LocalWorld() = default;
 
   virtual int size() const = 0;
-  /// Runs `body` once per rank, rank 0 on the calling thread, and returns the
-  /// first error of the run when all have ended. A body's error or exception
-  /// ends all; a body that ends early while another rank waits for it in a
-  /// collective is `comm.rank_left`. May be called once.
-  virtual Status run(FunctionRef<Status(World &)> body) = 0;
-  /// The view of one rank, for traffic counts after the run.
-  virtual World &rank(int rank) = 0;
 };
 
 } // namespace cleave::rt

@@ -1,32 +1,19 @@
 // Every collective against plain loops: 1 to 8 ranks (more than this machine
 // may have cores), odd sizes, random times of arrival; results must be bitwise
 // those of a loop in rank order.
+#include "Expected.h"
+
 #include "runtime/Comm/Local/LocalWorld.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <random>
 #include <thread>
 
 using namespace cleave::rt;
 
 namespace {
-
-using Buffers = std::vector<std::vector<float>>;
-
-/// The same values on every call with the same arguments, of mixed magnitude so
-/// that another order of summation shows.
-Buffers randomBuffers(size_t ranks, size_t floats, unsigned seed) {
-  std::mt19937 random(seed);
-  Buffers buffers(ranks, std::vector<float>(floats));
-  for (auto &buffer : buffers)
-    for (float &value : buffer)
-      value = std::ldexp(static_cast<float>(random() % 20011) - 10000.0f,
-                         static_cast<int>(random() % 20) - 10);
-  return buffers;
-}
 
 void arriveLate(std::mt19937 &random) {
   switch (random() % 4) {
@@ -39,27 +26,6 @@ void arriveLate(std::mt19937 &random) {
   default:
     break;
   }
-}
-
-bool sameBits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
-}
-
-std::vector<float> reducedInOrder(const Buffers &buffers, ReduceKind kind) {
-  std::vector<float> result = buffers[0];
-  for (size_t r = 1; r < buffers.size(); ++r)
-    for (size_t i = 0; i < result.size(); ++i)
-      result[i] =
-          kind == ReduceKind::Sum ? result[i] + buffers[r][i] : std::max(result[i], buffers[r][i]);
-  return result;
-}
-
-std::vector<int> everyone(int ranks) {
-  std::vector<int> all;
-  for (int rank = 0; rank < ranks; ++rank)
-    all.push_back(rank);
-  return all;
 }
 
 std::unique_ptr<LocalWorld> makeWorld(int ranks, const std::vector<std::vector<int>> &groups = {}) {

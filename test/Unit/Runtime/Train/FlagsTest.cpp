@@ -62,15 +62,20 @@ TEST(Flags, AllThatIsMissingIsNamedAtOnce) {
   EXPECT_EQ(kindOf({"--steps", "0"}), "accepted");
 }
 
-std::string worldKind(const std::map<std::string, std::string> &variables,
-                      std::optional<int64_t> ranks = {}) {
-  TrainFlags flags;
-  flags.ranks = ranks;
-  auto look = [&](const char *name) -> const char * {
+using Variables = std::map<std::string, std::string>;
+
+std::optional<Launch> launchOf(const Variables &variables) {
+  return detectLaunch([&](const char *name) -> const char * {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();
-  };
-  const Status status = checkWorld(tiny::program(2, 1, 1), flags, look);
+  });
+}
+
+std::string worldKind(const Variables &variables, std::optional<int64_t> ranks = {},
+                      int64_t compiled = 2) {
+  TrainFlags flags;
+  flags.ranks = ranks;
+  const Status status = checkWorld(tiny::program(compiled, 1, 1), flags, launchOf(variables));
   return status.ok() ? "accepted" : status.error().kind;
 }
 
@@ -79,12 +84,65 @@ TEST(World, IsTheCompiledOne) {
   EXPECT_EQ(worldKind({}, 2), "accepted");
   EXPECT_EQ(worldKind({}, 3), "runtime.world_mismatch");
   EXPECT_EQ(worldKind({{"OMPI_COMM_WORLD_SIZE", "4"}}), "runtime.world_mismatch");
-  EXPECT_EQ(worldKind({{"OMPI_COMM_WORLD_SIZE", "2"}}), "runtime.transport_missing");
+  EXPECT_EQ(worldKind({{"OMPI_COMM_WORLD_SIZE", "2"}}), "accepted");
   EXPECT_EQ(worldKind({{"OMPI_COMM_WORLD_SIZE", "1"}}), "accepted");
+  EXPECT_EQ(worldKind({{"OMPI_COMM_WORLD_SIZE", "2"}}, {}, 4), "accepted"); // two ranks each
+  EXPECT_EQ(worldKind({{"OMPI_COMM_WORLD_SIZE", "3"}}, {}, 4), "runtime.world_mismatch");
+  EXPECT_EQ(worldKind({{"OMPI_COMM_WORLD_SIZE", "2"}}, 2, 4), "runtime.world_mismatch");
   EXPECT_EQ(worldKind({{"WORLD_SIZE", "8"}}), "accepted"); // without RANK not torchrun's
   EXPECT_EQ(worldKind({{"WORLD_SIZE", "8"}, {"RANK", "0"}}), "runtime.world_mismatch");
-  EXPECT_EQ(worldKind({{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_STEP_ID", "0"}}),
-            "runtime.transport_missing");
+}
+
+TEST(Launch, TheInnermostLauncherCounts) {
+  auto text = [](const Variables &variables) {
+    const auto launch = launchOf(variables);
+    return launch ? launch->launcher + " " + std::to_string(launch->process) + "/" +
+                        std::to_string(launch->processes) + " local " +
+                        std::to_string(launch->localProcess) + (launch->bringsMpi ? " mpi" : "")
+                  : "alone";
+  };
+  const Variables srun = {{"SLURM_STEP_NUM_TASKS", "4"},
+                          {"SLURM_STEP_ID", "0"},
+                          {"SLURM_PROCID", "3"},
+                          {"SLURM_LOCALID", "1"}};
+  const Variables mpirun = {{"OMPI_COMM_WORLD_SIZE", "8"},
+                            {"OMPI_COMM_WORLD_RANK", "5"},
+                            {"OMPI_COMM_WORLD_LOCAL_RANK", "2"}};
+  const Variables torch = {{"WORLD_SIZE", "6"}, {"RANK", "4"}, {"LOCAL_RANK", "1"}};
+  auto with = [](Variables base, const Variables &more) {
+    base.insert(more.begin(), more.end());
+    return base;
+  };
+  EXPECT_EQ(text({}), "alone");
+  EXPECT_EQ(text(srun), "srun 3/4 local 1");
+  EXPECT_EQ(text(with(srun, {{"PMIX_RANK", "3"}})), "srun 3/4 local 1 mpi");
+  EXPECT_EQ(text({{"SLURM_STEP_NUM_TASKS", "4"}}), "alone"); // a shell in a batch job
+  EXPECT_EQ(text(mpirun), "mpirun 5/8 local 2 mpi");
+  EXPECT_EQ(text(with(mpirun, srun)), "mpirun 5/8 local 2 mpi");
+  EXPECT_EQ(text(with(mpirun, torch)), "mpirun 5/8 local 2 mpi"); // RANK set for PyTorch
+  EXPECT_EQ(text(with(mpirun, with(torch, {{"TORCHELASTIC_RUN_ID", "x"}}))),
+            "torchrun 4/6 local 1");
+  EXPECT_EQ(text(torch), "torchrun 4/6 local 1");
+  EXPECT_EQ(text({{"PMI_SIZE", "3"}, {"PMI_RANK", "2"}, {"MPI_LOCALRANKID", "0"}}),
+            "mpiexec 2/3 local 0 mpi");
+}
+
+TEST(Launch, WithoutMpiThereIsNoTeam) {
+  auto kind = [](const Variables &variables) {
+    const auto launch = launchOf(variables);
+    const auto team = joinTeam(*launch, {}, [](const char *) { return nullptr; }, {});
+    EXPECT_EQ(team.error().exitCode, ExitCode::Missing);
+    EXPECT_FALSE(team.error().suggestions.empty());
+    return team.error().kind + ": " + team.error().message;
+  };
+  EXPECT_EQ(kind({{"WORLD_SIZE", "2"}, {"RANK", "0"}}),
+            "runtime.transport_missing: torchrun started 2 processes, but gives them no MPI to "
+            "talk with");
+  EXPECT_EQ(kind({{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_STEP_ID", "0"}}),
+            "runtime.transport_missing: srun started 2 processes, but gives them no MPI to talk "
+            "with");
+  EXPECT_EQ(kind({{"OMPI_COMM_WORLD_SIZE", "2"}}),
+            "runtime.transport_missing: this binary was made without MPI");
 }
 
 TEST(World, NeedsTheInstructionsOfTheProgram) {
@@ -109,10 +167,10 @@ TEST(World, NeedsTheInstructionsOfTheProgram) {
 
 TEST(World, SharesTheCores) {
   TrainFlags flags;
-  EXPECT_EQ(threadsPerRank(tiny::program(2, 1, 1), flags, 8), 4u);
-  EXPECT_EQ(threadsPerRank(tiny::program(4, 1, 1), flags, 2), 1u);
+  EXPECT_EQ(threadsPerRank(flags, 8, 2), 4u);
+  EXPECT_EQ(threadsPerRank(flags, 2, 4), 1u);
   flags.threads = 5;
-  EXPECT_EQ(threadsPerRank(tiny::program(2, 1, 1), flags, 8), 5u);
+  EXPECT_EQ(threadsPerRank(flags, 8, 2), 5u);
 }
 
 TEST(Report, CountsCommandsAsTheyRun) {

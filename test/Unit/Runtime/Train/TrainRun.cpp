@@ -34,8 +34,9 @@ int TrainRun::operator()(const Program &program, std::vector<std::string> flags,
   std::vector<const char *> argv;
   for (const std::string &flag : flags)
     argv.push_back(flag.c_str());
-  return trainMain(static_cast<int>(argv.size()), argv.data(), toImageText(program),
-                   tiny::kernels(), hooks);
+  const std::string image = toImageText(program);
+  return trainMain(static_cast<int>(argv.size()), argv.data(),
+                   {.image = image, .kernels = tiny::kernels(), .hooks = hooks});
 }
 
 int TrainRun::inChild(const Program &program, std::vector<std::string> flags,

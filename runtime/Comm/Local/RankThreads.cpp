@@ -1,0 +1,276 @@
+// Views, communicators and threads of the ranks of a process.
+#include "runtime/Comm/Local/RankThreads.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <numeric>
+#include <thread>
+
+namespace cleave::rt {
+
+void RankPosition::begin(CollectiveKind kind, std::string_view purpose) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    collective = nameOf(kind);
+    purposeText = purpose;
+  }
+  ++progress;
+  waiting = true;
+}
+
+void RankPosition::end() {
+  waiting = false;
+  ++progress;
+}
+
+std::string RankPosition::collectiveText() const {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (!collective)
+    return {};
+  return fmt::format("{}{}{}", collective, purposeText.empty() ? "" : " of ", purposeText);
+}
+
+/// One rank's place in one group.
+class RankThreads::GroupCommunicator final : public Communicator {
+public:
+  GroupCommunicator(LocalGroup &group, RankThreads &owner, RankPosition &position, size_t here)
+      : Communicator(group.members(), placeOf(group, here)), group(group), owner(owner),
+        position(position), here(here) {}
+
+  Status allReduce(std::span<float> data, ReduceKind kind) override {
+    return perform({CollectiveKind::AllReduce, kind, data.data(), data.data(), data.size(), 0});
+  }
+
+  Status allGather(std::span<const float> send, std::span<float> receive) override {
+    CLEAVE_RT_RETURN_IF_ERROR(checkBlocks(CollectiveKind::AllGather, receive.size(), send.size()));
+    return perform({CollectiveKind::AllGather, ReduceKind::Sum, send.data(), receive.data(),
+                    receive.size(), 0});
+  }
+
+  Status reduceScatter(std::span<const float> send, std::span<float> receive,
+                       ReduceKind kind) override {
+    CLEAVE_RT_RETURN_IF_ERROR(
+        checkBlocks(CollectiveKind::ReduceScatter, send.size(), receive.size()));
+    return perform(
+        {CollectiveKind::ReduceScatter, kind, send.data(), receive.data(), send.size(), 0});
+  }
+
+  Status allToAll(std::span<const float> send, std::span<float> receive) override {
+    const auto ranks = static_cast<size_t>(size());
+    CLEAVE_RT_RETURN_IF_ERROR(
+        checkBlocks(CollectiveKind::AllToAll, send.size(), send.size() / ranks));
+    CLEAVE_RT_RETURN_IF_ERROR(
+        checkBlocks(CollectiveKind::AllToAll, send.size(), receive.size() / ranks));
+    return perform(
+        {CollectiveKind::AllToAll, ReduceKind::Sum, send.data(), receive.data(), send.size(), 0});
+  }
+
+  Status broadcast(std::span<float> data, int root) override {
+    if (root < 0 || root >= size())
+      return fail(CollectiveKind::Broadcast, fmt::format("root {} of {} ranks", root, size()));
+    return perform(
+        {CollectiveKind::Broadcast, ReduceKind::Sum, data.data(), data.data(), data.size(), root});
+  }
+
+  Status barrier() override { return perform({}); }
+
+private:
+  static int placeOf(const LocalGroup &group, size_t here) {
+    const auto found = std::ranges::find(group.members(), group.membersHere()[here]);
+    return static_cast<int>(found - group.members().begin());
+  }
+
+  Status perform(const LocalCall &call) {
+    Status failure;
+    position.begin(call.collective, purpose());
+    const LocalGroup::Outcome outcome = group.perform(here, call, failure);
+    position.end();
+    if (outcome == LocalGroup::Outcome::Broken) {
+      if (const Status first = owner.firstError(); !first.ok())
+        return first;
+      // Nobody failed, so a member has ended its work without this call.
+      Error left =
+          internalError(fmt::format("a rank of [{}] ended while others waited for it in {}",
+                                    fmt::join(members(), ", "), nameOf(call.collective)));
+      left.kind = "comm.rank_left";
+      return end(std::move(left));
+    }
+    if (!failure.ok())
+      return end(failure.error());
+    count(call.collective, call.count);
+    return Status::success();
+  }
+
+  Status checkBlocks(CollectiveKind kind, size_t whole, size_t block) {
+    if (whole == block * static_cast<size_t>(size()))
+      return Status::success();
+    return fail(kind, fmt::format("{} floats for {} blocks of {}", whole, size(), block));
+  }
+
+  /// A call that makes no sense ends the run: the others would wait for it.
+  Status fail(CollectiveKind kind, std::string what) {
+    Error error = internalError(fmt::format("{}: {}", nameOf(kind), what));
+    error.kind = "comm.mismatch";
+    return end(std::move(error));
+  }
+
+  Status end(Error error) {
+    owner.fail(members()[static_cast<size_t>(rank())], std::move(error));
+    return owner.firstError();
+  }
+
+  LocalGroup &group;
+  RankThreads &owner;
+  RankPosition &position;
+  const size_t here;
+};
+
+/// One rank's view of the world.
+class RankThreads::HostedRank final : public World {
+public:
+  HostedRank(RankThreads &owner, int rank) : owner(owner), self(rank) {
+    for (const auto &group : owner.groups) {
+      const auto here = group->membersHere();
+      const auto place = std::ranges::find(here, rank);
+      if (place != here.end())
+        communicators.emplace(group->members(), std::make_unique<GroupCommunicator>(
+                                                    *group, owner, position,
+                                                    static_cast<size_t>(place - here.begin())));
+    }
+  }
+
+  int rank() const override { return self; }
+  int size() const override { return owner.allRanks; }
+  bool leadsProcess() const override { return self == owner.firstRank; }
+  bool isOneProcess() const override { return owner.count() == owner.allRanks; }
+  void enterStep(uint64_t step) override { position.step = step; }
+
+  StatusOr<Communicator *> group(const std::vector<int> &members) override {
+    const auto found = communicators.find(members);
+    if (found != communicators.end())
+      return static_cast<Communicator *>(found->second.get());
+    Error error =
+        internalError(fmt::format("no group [{}] on rank {}", fmt::join(members, ", "), self));
+    error.kind = "comm.unknown_group";
+    return error;
+  }
+
+  void abort(Error error) override { owner.fail(self, std::move(error)); }
+  Status firstError() const override { return owner.firstError(); }
+
+  RankPosition position;
+
+private:
+  RankThreads &owner;
+  int self;
+  std::map<std::vector<int>, std::unique_ptr<GroupCommunicator>> communicators;
+};
+
+RankThreads::RankThreads(int ranks, int first, int count,
+                         std::vector<std::unique_ptr<LocalGroup>> given, OnError onError)
+    : allRanks(ranks), firstRank(first), groups(std::move(given)), onError(std::move(onError)) {
+  for (int rank = first; rank < first + count; ++rank)
+    views.push_back(std::make_unique<HostedRank>(*this, rank));
+}
+
+RankThreads::~RankThreads() = default;
+
+World &RankThreads::rank(int rank) { return *views[static_cast<size_t>(rank - firstRank)]; }
+
+const RankPosition &RankThreads::position(int rank) const {
+  return views[static_cast<size_t>(rank - firstRank)]->position;
+}
+
+Status RankThreads::firstError() const {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return failure;
+}
+
+void RankThreads::end(Error error) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (failure.ok())
+      failure = std::move(error);
+  }
+  for (const auto &group : groups)
+    group->breakUp();
+}
+
+void RankThreads::fail(int rank, Error error) {
+  // What comes back from a call that another rank's error ended is no news.
+  if (!firstError().ok())
+    return end(std::move(error));
+  if (onError)
+    onError(rank, std::move(error));
+  else
+    end(std::move(error).note(fmt::format("the first failure was on rank {}", rank)));
+}
+
+Status RankThreads::run(FunctionRef<Status(World &)> body) {
+  std::vector<std::thread> threads;
+  for (int rank = firstRank + 1; rank < firstRank + count(); ++rank)
+    threads.emplace_back([this, rank, body] { runRank(rank, body); });
+  runRank(firstRank, body);
+  for (std::thread &thread : threads)
+    thread.join();
+  return firstError();
+}
+
+static Status guarded(FunctionRef<Status(World &)> body, World &world) {
+  try {
+    return body(world);
+  } catch (const std::exception &exception) {
+    return internalError(std::string("a rank threw: ") + exception.what());
+  } catch (...) {
+    return internalError("a rank threw an unknown exception");
+  }
+}
+
+void RankThreads::runRank(int rank, FunctionRef<Status(World &)> body) {
+  const Status status = guarded(body, this->rank(rank));
+  if (!status.ok())
+    fail(rank, status.error());
+  views[static_cast<size_t>(rank - firstRank)]->position.left = true;
+  if (status.ok())
+    leave(rank);
+}
+
+/// A rank that has ended can't take part any more: whoever still waits for it
+/// here is woken.
+void RankThreads::leave(int rank) {
+  for (const auto &group : groups)
+    if (std::ranges::find(group->members(), rank) != group->members().end())
+      group->breakUp();
+}
+
+std::vector<int> everyRank(int ranks) {
+  std::vector<int> everyone(static_cast<size_t>(ranks));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  return everyone;
+}
+
+StatusOr<std::vector<std::vector<int>>> checkedGroups(int ranks,
+                                                      const std::vector<std::vector<int>> &groups) {
+  if (ranks < 1)
+    return userError("comm.bad_group", fmt::format("a run of {} ranks", ranks));
+  std::vector<std::vector<int>> all{everyRank(ranks)};
+  for (const std::vector<int> &members : groups) {
+    std::vector<int> sorted = members;
+    std::ranges::sort(sorted);
+    const bool twice = std::ranges::adjacent_find(sorted) != sorted.end();
+    if (sorted.empty() || twice || sorted.front() < 0 || sorted.back() >= ranks) {
+      Error error = internalError(
+          fmt::format("[{}] is no group of {} ranks", fmt::join(members, ", "), ranks));
+      error.kind = "comm.bad_group";
+      return error;
+    }
+    if (std::ranges::find(all, members) == all.end())
+      all.push_back(members);
+  }
+  return all;
+}
+
+} // namespace cleave::rt

@@ -1,0 +1,90 @@
+// The ranks that are threads of this process: their views of the world, the first
+// error of the run as they see it, and the threads. Which groups there are, and
+// what another process has to hear of an error, is for the owner. Internal to
+// Comm.
+#pragma once
+
+#include "runtime/Base/FunctionRef.h"
+#include "runtime/Comm/Communicator.h"
+#include "runtime/Comm/Local/LocalGroup.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace cleave::rt {
+
+/// Where a rank is, readable by other threads at any time.
+class RankPosition {
+public:
+  /// 0 before the first step.
+  std::atomic<uint64_t> step{0};
+  /// In a collective, which may wait for others.
+  std::atomic<bool> waiting{false};
+  /// The rank's body has returned.
+  std::atomic<bool> left{false};
+  /// Collectives begun and ended.
+  std::atomic<uint64_t> progress{0};
+
+  void begin(CollectiveKind kind, std::string_view purpose);
+  void end();
+  /// The collective in progress, or the last one: "all_reduce of layers.0/mlp.down".
+  /// Empty before the first.
+  std::string collectiveText() const;
+
+private:
+  mutable std::mutex mutex;
+  const char *collective = nullptr;
+  std::string purposeText;
+};
+
+class RankThreads {
+public:
+  /// Told of the error of a rank here; must call `end`, at once or later, and
+  /// return after that. Default: `end` with a note of the rank.
+  using OnError = std::function<void(int rank, Error error)>;
+
+  /// Ranks `first` … `first` + `count` - 1 of `ranks`, and all groups with one of
+  /// them.
+  RankThreads(int ranks, int first, int count, std::vector<std::unique_ptr<LocalGroup>> groups,
+              OnError onError = {});
+  ~RankThreads();
+
+  /// Runs `body` once per rank, the first on the calling thread; the first error.
+  Status run(FunctionRef<Status(World &)> body);
+  World &rank(int rank);
+  int first() const { return firstRank; }
+  int count() const { return static_cast<int>(views.size()); }
+  const RankPosition &position(int rank) const;
+
+  /// Ends the run here with `error`, unless it has ended: wakes all ranks.
+  void end(Error error);
+  Status firstError() const;
+
+private:
+  class HostedRank;
+  class GroupCommunicator;
+
+  void fail(int rank, Error error);
+  void runRank(int rank, FunctionRef<Status(World &)> body);
+  void leave(int rank);
+
+  const int allRanks, firstRank;
+  std::vector<std::unique_ptr<LocalGroup>> groups;
+  std::vector<std::unique_ptr<HostedRank>> views;
+  OnError onError;
+  mutable std::mutex mutex;
+  Status failure; // guarded by mutex
+};
+
+/// `ranks` in order.
+std::vector<int> everyRank(int ranks);
+
+/// The list of all ranks and then `groups`, each once. `comm.bad_group` for an
+/// empty list, a rank twice in one, or one that there is not.
+StatusOr<std::vector<std::vector<int>>> checkedGroups(int ranks,
+                                                      const std::vector<std::vector<int>> &groups);
+
+} // namespace cleave::rt

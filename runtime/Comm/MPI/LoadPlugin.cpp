@@ -1,0 +1,54 @@
+// From bytes or a path to a table of functions.
+#include "runtime/Comm/MPI/LoadPlugin.h"
+
+#include "runtime/Base/Files.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+namespace cleave::rt {
+
+static Error missing(std::string message) {
+  return missingError("runtime.transport_missing", std::move(message))
+      .withRule("ranks in several processes need an MPI plugin that fits this machine's MPI");
+}
+
+StatusOr<CleaveTransport> openTransport(const char *path, std::string_view embedded) {
+  FileDescriptor memory;
+  std::string name = path ? path : "";
+  if (!path) {
+    if (embedded.empty())
+      return missing("this binary was made without MPI")
+          .suggest("install libopenmpi-dev, run scripts/build, and compile the model again")
+          .suggest("start it once, without a launcher: its ranks are then threads");
+    memory = FileDescriptor(::memfd_create("libcleave_mpi.so", MFD_CLOEXEC));
+    if (!memory.valid())
+      return systemError("file.write_failed", "cannot make room for the MPI plugin", errno);
+    name = fmt::format("/proc/self/fd/{}", memory.get());
+    CLEAVE_RT_RETURN_IF_ERROR(
+        writeFully(memory.get(), std::as_bytes(std::span(embedded)), name, "file.write_failed"));
+  }
+  // Global, since MPI libraries open parts of their own that look for them so.
+  void *library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (!library) {
+    const char *reason = ::dlerror();
+    return missing("the MPI plugin cannot be opened on this machine")
+        .withGiven(reason ? reason : name)
+        .suggest("install the MPI that Cleave was built with (Debian: openmpi-bin)")
+        .suggest("CLEAVE_MPI_PLUGIN=FILE with a plugin built here, see docs/Formats.md");
+  }
+  const auto open = reinterpret_cast<CleaveOpenTransport>(::dlsym(library, "cleaveOpenTransport"));
+  CleaveTransport transport = {};
+  const int code = open ? open(cleaveTransportVersion, &transport) : -1;
+  if (code == 0)
+    return transport;
+  if (code == -1)
+    return missing("the MPI plugin is of another version of Cleave").withGiven(name);
+  return missing("MPI could not be started").withGiven(fmt::format("MPI's code {}", code));
+}
+
+} // namespace cleave::rt

@@ -1,0 +1,177 @@
+// Team and world over a transport and a control plane.
+#include "runtime/Comm/Processes/ProcessTeam.h"
+
+#include "runtime/Base/Waiting.h"
+#include "runtime/Comm/Local/RankThreads.h"
+#include "runtime/Comm/Processes/ControlPlane.h"
+#include "runtime/Comm/Processes/ProcessGroup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace cleave::rt {
+
+namespace {
+
+/// The ranks of this process, with the control plane on the one side and the port on
+/// the other.
+class ProcessWorld final : public HostedRanks {
+public:
+  using Groups = std::vector<std::unique_ptr<LocalGroup>>;
+
+  ProcessWorld(ControlPlane &control, std::unique_ptr<MessagePort> port, int ranks, int first,
+               int count, Groups groups)
+      : control(control), port(std::move(port)),
+        threads(ranks, first, count, std::move(groups),
+                [this](int rank, Error error) { failed(rank, std::move(error)); }) {
+    control.onFailure([this](const Error &error) { end(error); });
+    control.setWhereabouts([this] { return whereabouts(); });
+  }
+
+  ~ProcessWorld() override {
+    control.setWhereabouts({});
+    control.onFailure({});
+  }
+
+  Status run(FunctionRef<Status(World &)> body) override { return threads.run(body); }
+  World &rank(int rank) override { return threads.rank(rank); }
+
+private:
+  void end(const Error &error) {
+    threads.end(error);
+    port->stop();
+  }
+
+  /// Says where in the first line, since the other processes have no more.
+  void failed(int rank, Error error) {
+    const RankPosition &position = threads.position(rank);
+    const std::string collective = position.collectiveText();
+    error.message += fmt::format(" (rank {}, {}{}{})", rank,
+                                 position.step > 0 ? fmt::format("step {}", position.step.load())
+                                                   : "before the first step",
+                                 collective.empty() ? "" : ", after ", collective);
+    end(control.report(std::move(error)));
+  }
+
+  Whereabouts whereabouts() const {
+    Whereabouts result;
+    result.noneRuns = true;
+    const RankPosition *shown = nullptr;
+    for (int rank = threads.first(); rank < threads.first() + threads.count(); ++rank) {
+      const RankPosition &position = threads.position(rank);
+      result.progress += position.progress;
+      result.anyWaits = result.anyWaits || position.waiting;
+      result.anyEnded = result.anyEnded || position.left;
+      result.noneRuns = result.noneRuns && (position.waiting || position.left);
+      if (!shown || (position.waiting && !shown->waiting)) {
+        shown = &position;
+        result.rank = rank;
+      }
+    }
+    result.progress += port->progress();
+    result.step = shown->step;
+    result.collective = shown->collectiveText();
+    result.isWaiting = shown->waiting;
+    return result;
+  }
+
+  ControlPlane &control;
+  std::unique_ptr<MessagePort> port;
+  RankThreads threads;
+};
+
+class TeamImpl final : public ProcessTeam {
+public:
+  TeamImpl(const CleaveTransport &transport, Rendezvous rendezvous, TeamOptions options)
+      : transport(transport),
+        control(std::move(rendezvous), transport.process, {options.silence, options.show}) {}
+
+  int process() const override { return transport.process; }
+  int processes() const override { return transport.processes; }
+  const char *library() const override { return transport.library; }
+
+  int sharingCores() const override {
+    const ProcessInfo &self = control.processes()[static_cast<size_t>(process())];
+    return static_cast<int>(
+        std::ranges::count_if(control.processes(), [&](const ProcessInfo &other) {
+          return other.host == self.host && other.cores == self.cores;
+        }));
+  }
+
+  Status agree(const std::string &kind,
+               const std::vector<std::pair<std::string, std::string>> &facts) override {
+    std::vector<Fact> list;
+    for (const auto &[name, value] : facts)
+      list.push_back({name, value});
+    return control.meet(kind, std::move(list));
+  }
+
+  Error report(Error error) override {
+    const Status known = control.failure();
+    if (!known.ok())
+      return known.error();
+    return control.report(std::move(error).note(
+        "on " + control.processes()[static_cast<size_t>(process())].describe(process())));
+  }
+
+  StatusOr<std::unique_ptr<HostedRanks>>
+  createWorld(int ranks, const std::vector<std::vector<int>> &groups,
+              std::optional<std::chrono::nanoseconds> spin) override;
+
+  Status finish() override {
+    CLEAVE_RT_RETURN_IF_ERROR(control.meet("comm.mismatch", {}, true));
+    if (const int code = transport.close(); code != 0)
+      return runError("comm.transport_failed", fmt::format("{} did not end", transport.library));
+    return {};
+  }
+
+  void endFailed() override { control.endFailed(); }
+
+private:
+  CleaveTransport transport;
+  ControlPlane control;
+};
+
+StatusOr<std::unique_ptr<HostedRanks>>
+TeamImpl::createWorld(int ranks, const std::vector<std::vector<int>> &groups,
+                      std::optional<std::chrono::nanoseconds> spin) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(const auto all, checkedGroups(ranks, groups));
+  const int each = ranks / processes();
+  control.setRanksEach(each);
+  const auto pause = spin.value_or(std::chrono::nanoseconds(0));
+  auto port = std::make_unique<MessagePort>(transport, pause);
+  ProcessWorld::Groups made;
+  int tag = 0;
+  for (const std::vector<int> &members : all) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(const auto parts, ProcessGroup::partsOf(members, each));
+    const bool isHere = std::ranges::find(parts, process(), &GroupPart::process) != parts.end();
+    if (parts.size() == 1) {
+      if (isHere)
+        made.push_back(std::make_unique<LocalGroup>(members, pause));
+      continue;
+    }
+    // Counted alike on all processes, whether or not they are in the group.
+    const int count = ProcessGroup::tagCount(parts);
+    if (tag > port->highestTag() - count)
+      return runError("comm.transport_failed",
+                      fmt::format("{} has tags up to {} only, too few for the groups of {} ranks",
+                                  transport.library, port->highestTag(), ranks));
+    if (isHere)
+      made.push_back(std::make_unique<ProcessGroup>(members, parts, tag, *port, pause));
+    tag += count;
+  }
+  return std::unique_ptr<HostedRanks>(std::make_unique<ProcessWorld>(
+      control, std::move(port), ranks, process() * each, each, std::move(made)));
+}
+
+} // namespace
+
+StatusOr<std::unique_ptr<ProcessTeam>> ProcessTeam::connect(const CleaveTransport &transport,
+                                                            TeamOptions options) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(Rendezvous rendezvous, meetAll(transport));
+  return std::unique_ptr<ProcessTeam>(
+      std::make_unique<TeamImpl>(transport, std::move(rendezvous), std::move(options)));
+}
+
+} // namespace cleave::rt

@@ -1,0 +1,115 @@
+// Variables of launchers, and the way from them to a team.
+#include "runtime/Train/Launch.h"
+
+#include "runtime/Comm/MPI/LoadPlugin.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace cleave::rt {
+namespace {
+
+/// How a launcher tells a process the number of processes it started.
+struct Launcher {
+  const char *name;
+  const char *size, *rank, *localRank;
+  /// Must be there too, where the others alone say nothing.
+  const char *also;
+  /// One of these is there if MPI can start; the first null: always, "": never.
+  const char *mpi[3];
+};
+
+// Inner launchers first: mpirun and torchrun may run under srun, and torchrun under
+// mpirun. Of scripts that set RANK for PyTorch under mpirun, mpirun counts.
+constexpr Launcher launchers[] = {
+    {"torchrun", "WORLD_SIZE", "RANK", "LOCAL_RANK", "TORCHELASTIC_RUN_ID", {""}},
+    {"mpirun",
+     "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_LOCAL_RANK",
+     nullptr,
+     {nullptr}},
+    {"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID", nullptr, {nullptr}},
+    {"torchrun", "WORLD_SIZE", "RANK", "LOCAL_RANK", "RANK", {""}},
+    {"srun",
+     "SLURM_STEP_NUM_TASKS",
+     "SLURM_PROCID",
+     "SLURM_LOCALID",
+     "SLURM_STEP_ID",
+     {"PMIX_RANK", "PMI_FD", "PMI_RANK"}},
+};
+
+std::optional<int64_t> numberOf(const char *text) {
+  if (!text)
+    return std::nullopt;
+  const std::string_view view = text;
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
+  if (error != std::errc() || end != view.data() + view.size())
+    return std::nullopt;
+  return value;
+}
+
+bool bringsMpi(const Launcher &launcher, Environment environment) {
+  if (!launcher.mpi[0])
+    return true;
+  for (const char *variable : launcher.mpi)
+    if (variable && *variable && environment(variable))
+      return true;
+  return false;
+}
+
+Error withoutMpi(const Launch &launch) {
+  Error error = missingError("runtime.transport_missing",
+                             fmt::format("{} started {} processes, but gives them no MPI to talk "
+                                         "with",
+                                         launch.launcher, launch.processes))
+                    .withGiven(fmt::format("{} = {}", launch.variable, launch.processes))
+                    .withRule("processes of a run talk through MPI");
+  if (launch.launcher == "srun")
+    error = std::move(error).suggest("srun --mpi=pmix");
+  return std::move(error)
+      .suggest(fmt::format("mpirun -n {}", launch.processes))
+      .suggest(
+          fmt::format("start it once, without {}: its ranks are then threads", launch.launcher));
+}
+
+} // namespace
+
+std::optional<Launch> detectLaunch(Environment environment) {
+  for (const Launcher &launcher : launchers) {
+    const auto processes = numberOf(environment(launcher.size));
+    if (!processes || *processes <= 1 || (launcher.also && !environment(launcher.also)))
+      continue;
+    Launch launch;
+    launch.launcher = launcher.name;
+    launch.variable = launcher.size;
+    launch.processes = *processes;
+    launch.process = numberOf(environment(launcher.rank)).value_or(0);
+    launch.localProcess = numberOf(environment(launcher.localRank)).value_or(0);
+    launch.bringsMpi = bringsMpi(launcher, environment);
+    return launch;
+  }
+  return std::nullopt;
+}
+
+StatusOr<std::unique_ptr<ProcessTeam>> joinTeam(const Launch &launch, std::string_view plugin,
+                                                Environment environment, TeamOptions options) {
+  if (!launch.bringsMpi)
+    return withoutMpi(launch);
+  CLEAVE_RT_ASSIGN_OR_RETURN(const CleaveTransport transport,
+                             openTransport(environment("CLEAVE_MPI_PLUGIN"), plugin));
+  if (transport.processes != launch.processes)
+    return missingError("runtime.transport_missing",
+                        fmt::format("{} started {} processes, but {} knows of {}", launch.launcher,
+                                    launch.processes, transport.library, transport.processes))
+        .withGiven(fmt::format("{} = {}", launch.variable, launch.processes))
+        .withRule("the launcher belongs to the MPI of the plugin")
+        .suggest(fmt::format("the mpirun of {}", transport.library))
+        .suggest("CLEAVE_MPI_PLUGIN=FILE with a plugin for the launcher's MPI, see "
+                 "docs/Formats.md");
+  return ProcessTeam::connect(transport, std::move(options));
+}
+
+} // namespace cleave::rt

@@ -1,0 +1,41 @@
+"""Collectives of ranks in several processes: bits, and what a failing rank leaves."""
+import os
+
+import mpi_harness
+from mpi_harness import harness, PLUGIN
+
+PROGRAM = os.path.join(os.path.dirname(harness.CLEAVE), "mpi-collectives")
+
+
+class Collectives(mpi_harness.Case):
+    def outcome(self, processes, ranks_each, mode):
+        return mpi_harness.run(processes, [PROGRAM, PLUGIN, str(ranks_each), mode])
+
+    def test_sums_have_the_bits_of_a_loop_in_the_order_of_ranks(self):
+        for processes, ranks_each in ((2, 1), (4, 1), (3, 1), (2, 2), (3, 2), (2, 3)):
+            with self.subTest(processes=processes, ranks_each=ranks_each):
+                outcome = self.outcome(processes, ranks_each, "numbers")
+                self.assertEqual(outcome.code, 0, outcome.err)
+
+    def test_a_failing_rank_ends_all_with_its_error(self):
+        failures = {
+            "error": (4, r"error[data.broken]: no more samples (rank {last}, step 7, after "
+                         "all_reduce of gradients)"),
+            "throw": (70, "error[internal]: a rank threw: out of luck (rank {last}, step 7"),
+            "leave": (70, "error[comm.rank_left]: "),
+            "mismatch": (70, "error[comm.mismatch]: "),
+            "busy": (4, "error[data.broken]: no more samples (rank 0, step 7"),
+        }
+        for mode, (code, begin) in failures.items():
+            for processes, ranks_each in ((3, 1), (2, 2)):
+                with self.subTest(mode=mode, processes=processes, ranks_each=ranks_each):
+                    outcome = self.outcome(processes, ranks_each, mode)
+                    begin_here = begin.replace("{last}", str(processes * ranks_each - 1))
+                    self.assertEqual(outcome.error[:len(begin_here)], begin_here, outcome.err)
+                    self.assertEqual(outcome.errors, 1, outcome.err)
+                    self.assertEqual(outcome.code, code, outcome.err)
+                    self.assertLess(outcome.seconds, mpi_harness.ENDS_WITHIN)
+
+
+if __name__ == "__main__":
+    harness.main()

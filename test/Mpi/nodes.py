@@ -1,0 +1,143 @@
+"""Runs over four emulated nodes: network namespaces with a bridge between them, each
+with a host name of its own. Skipped, with the reason, where these can't be made.
+
+Nothing outside the namespaces changes; addresses are of the range for benchmarks,
+198.18.0.0/15.
+"""
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import mpi_harness
+from mpi_harness import harness, finish, numbers
+
+PREFIX = f"cl{os.getpid()}"
+SWITCH = f"{PREFIX}sw"
+NODES = [f"{PREFIX}n{i}" for i in range(1, 5)]
+
+# What mpirun calls in place of ssh: AGENT HOST COMMAND…
+AGENT = """#!/bin/bash
+node=$1; shift
+exec ip netns exec "$node" unshare --uts bash -c "hostname $node; exec sh -c \\"\\$0\\"" "$*"
+"""
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def up():
+    ip("netns", "add", SWITCH)
+    ip("-n", SWITCH, "link", "add", "bridge", "type", "bridge")
+    ip("-n", SWITCH, "link", "set", "bridge", "up")
+    for number, node in enumerate(NODES, 1):
+        ip("netns", "add", node)
+        ip("-n", node, "link", "set", "lo", "up")
+        ip("-n", SWITCH, "link", "add", f"port{number}", "type", "veth", "peer", "name", "eth0",
+           "netns", node)
+        ip("-n", SWITCH, "link", "set", f"port{number}", "master", "bridge", "up")
+        ip("-n", node, "addr", "add", f"198.18.0.{number}/24", "dev", "eth0")
+        ip("-n", node, "link", "set", "eth0", "up")
+    subprocess.run(["ip", "netns", "exec", NODES[0], "unshare", "--uts", "true"], check=True,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def down():
+    for name in [*NODES, SWITCH]:
+        power_off(name)
+        subprocess.run(["ip", "netns", "del", name], stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def power_off(node):
+    found = subprocess.run(["ip", "netns", "pids", node], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    for pid in found.stdout.split():
+        try:
+            os.kill(int(pid), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+class Nodes(mpi_harness.Case):
+    def start(self, processes, nodes, command):
+        agent = self.path("agent")
+        with open(agent, "w", encoding="utf-8") as file:
+            file.write(AGENT)
+        os.chmod(agent, stat.S_IRWXU)
+        slots = processes // len(nodes)
+        hosts = ",".join(f"{node}:{slots}" for node in nodes)
+        launcher = ["ip", "netns", "exec", nodes[0], "unshare", "--uts", "bash", "-c",
+                    f'hostname {nodes[0]}; exec "$@"', "_", "mpirun", "-n", str(processes), "-H",
+                    hosts, "--mca", "plm_rsh_agent", agent, "--mca", "oob_tcp_if_include", "eth0",
+                    "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "eth0", "--mca",
+                    "mpi_yield_when_idle", "1", "--bind-to", "none"]
+        return subprocess.Popen(launcher + command, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env=mpi_harness.launch.environment())
+
+    def test_six_layouts_have_the_bits_of_one_process(self):
+        for pins, processes, nodes in (("dp=4", 4, 4), ("dp=2,tp=2", 4, 4), ("tp=4,sp=1", 4, 4),
+                                       ("dp=4,zero=3", 4, 4), ("dp=2,tp=2,zero=1", 2, 2),
+                                       ("tp=4", 4, 2)):
+            with self.subTest(pins=pins, processes=processes, nodes=nodes):
+                binary = self.compiled(harness.golden("t0", "config.json"), 4, pins)
+                command, log = self.golden_command(binary, 20)
+                done = harness.run(command, env=mpi_harness.launch.environment())
+                self.assertEqual(done.returncode, 0, done.stderr)
+                want = numbers(log)
+                outcome = finish(self.start(processes, NODES[:nodes], command))
+                self.assertDone(outcome)
+                self.assertEqual(numbers(log), want)
+                self.assertSteps(harness.read_log(log), mpi_harness.expected("t0"), 1e-5, 5e-5)
+
+    def begin(self):
+        self.program = self.compiled(harness.golden("t0", "config.json"), 4, "dp=4")
+        command, log = self.golden_command(self.program, 1000000, "--rank-timeout", "6")
+        process = self.start(4, NODES, command)
+        self.await_step(process, log, 3)
+        return process, time.time()
+
+    def test_a_cable_that_is_pulled(self):
+        """The ranks that can still be reached end. mpirun itself waits for the lost host."""
+        process, since = self.begin()
+        ip("-n", SWITCH, "link", "set", "port3", "down")
+        try:
+            while set(mpi_harness.pids(self.program)) - {2}:
+                self.assertLess(time.time() - since, mpi_harness.ENDS_WITHIN)
+                time.sleep(0.1)
+        finally:
+            power_off(NODES[2])
+            ip("-n", SWITCH, "link", "set", "port3", "up")
+        outcome = finish(process)
+        self.assertTrue(re.match(r"error\[comm.rank_silent\]: rank 2 did not answer for 6 s in "
+                                 r"step \d+, while rank \d waited in ", outcome.error), outcome.err)
+        self.assertNotEqual(outcome.code, 0)
+
+    def test_a_rank_killed_on_another_node(self):
+        process, since = self.begin()
+        os.kill(mpi_harness.pids(self.program)[3], signal.SIGKILL)
+        outcome = finish(process, since)
+        self.assertTrue(re.match(r"error\[comm.rank_lost\]: rank 3 was lost in step ",
+                                 outcome.error), outcome.err)
+        self.assertNotEqual(outcome.code, 0)
+        self.assertLess(outcome.seconds, mpi_harness.ENDS_WITHIN)
+
+
+if __name__ == "__main__":
+    try:
+        up()
+    except (OSError, subprocess.CalledProcessError) as error:
+        down()
+        print(f"skipped: network namespaces cannot be made here: {error} "
+              f"{getattr(error, 'stderr', '')}")
+        sys.exit(77)
+    try:
+        harness.main()
+    finally:
+        down()
