@@ -145,12 +145,17 @@ private:
                             known);
         auto pipeline = plan::entry<plan::PipelineOp>(solution);
         for (StringAttr e : expanded)
-          if (pipeline && llvm::is_contained(axes.expand(pipeline.getAxis()), e))
-            return refuse(op,
-                          "plan.axis_used_twice: the axis '" + e.getValue() +
-                              "' has the stages of the pipeline and cuts '" +
-                              place.getName().getValue() + "'",
-                          "an axis has stages along it, or cuts what a stage computes");
+          if (pipeline && llvm::is_contained(axes.expand(pipeline.getAxis()), e)) {
+            InFlightDiagnostic error =
+                refuse(op,
+                       "plan.axis_used_twice: the axis '" + e.getValue() +
+                           "' has the stages of the pipeline and cuts '" +
+                           place.getName().getValue() + "'",
+                       "an axis has stages along it, or cuts what a stage computes");
+            error.attachNote() << "suggestion: remove '" << place.getName().getValue()
+                               << "' from the line";
+            return error;
+          }
         for (StringAttr e : expanded)
           if (auto [it, fresh] = used.try_emplace(e.getValue(), place.getName().getValue()); !fresh)
             return refuse(op,

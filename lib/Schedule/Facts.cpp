@@ -37,7 +37,7 @@ double ScheduleFacts::bubble() const {
   for (double time : busy)
     all += time;
   const double total = makespan * static_cast<double>(busy.size());
-  return total > 0 ? 1 - all / total : 0;
+  return total > 0 ? (total - all) / total : 0;
 }
 
 ScheduleFacts factsOf(const Table &table, const pipe::Timeline &timeline) {

@@ -50,7 +50,7 @@ std::string drawnSchedule(mlir::ModuleOp module) {
 void writeScheduleJson(rt::JsonWriter &out, mlir::ModuleOp module) {
   Played played(module);
   const pipe::Table &table = played.table;
-  out.beginObject().key("schedule").value(played.op.getSchedule().str());
+  out.beginObject().key("name").value(played.op.getSchedule().str());
   out.key("ranks").value(static_cast<int64_t>(table.ranks.size()));
   out.key("stages").value(table.stages());
   out.key("micro_batches").value(table.microBatches);
