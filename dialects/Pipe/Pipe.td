@@ -38,8 +38,8 @@ def Pipe_Dialect : Dialect {
     (virtual stages). Micro-batches are numbered too. `F1.0` is the forward of stage 1
     for micro-batch 0 and `B1.0` its backward. Where a schedule keeps weight gradients
     apart, `B1.0` is the gradient of the input alone and `W1.0` that of the weights.
-    `A1.0` is the activation that enters stage 1 and `G1.0` its gradient: what passes
-    between stages 0 and 1.
+    `A1.0` is the activation that enters stage 1 (all the values that its layer is given by
+    the one before) and `G1.0` its gradient.
 
     **Slots.** Between brackets stands the slot of the rank's memory that holds what a
     stage keeps of a micro-batch, from its first action (receiving the activation) to

@@ -156,8 +156,9 @@ def Plan_StageOp : Plan_PipelineEntry<"stage"> {
 def Plan_SharedOp : Plan_PipelineEntry<"shared"> {
   let summary = "A parameter that layers of several stages use";
   let description = [{
-    A tied embedding, above all. Each of the stages holds a copy. It is one parameter:
-    its gradient is the sum of all stages' gradients, and it counts once in a norm.
+    A tied embedding, above all. Each rank that has one of the stages holds a copy. It is
+    one parameter: its gradient is the sum of all stages' gradients, and it counts once
+    in a norm.
   }];
   let arguments = (ins StrAttr:$parameter, DenseI64ArrayAttr:$stages);
   let assemblyFormat = "$parameter `stages` $stages attr-dict";

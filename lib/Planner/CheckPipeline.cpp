@@ -171,7 +171,7 @@ private:
     auto layout = plan::entry<plan::LayoutOp>(solution);
     const int64_t share = batch.getGlobal() / axes.ways(layout.getDims(), "batch");
     const int64_t micros = share / batch.getMicro();
-    if (stages() <= kMostCells && micros <= kMostCells / stages())
+    if (PipelineShape{ranks, stages(), micros}.canBeWritten())
       return success();
     InFlightDiagnostic error =
         refuse(batch,
@@ -180,12 +180,7 @@ private:
                "stages × micro-batches are at most " + Twine(kMostCells));
     error.attachNote() << "given: global " << batch.getGlobal() << " micro " << batch.getMicro()
                        << ", " << stages() << " stages";
-    // The next size that divides the share, unless that is far off.
-    const int64_t least = llvm::divideCeil(share, kMostCells / stages());
-    int64_t works = least;
-    while (share % works != 0 && works < least + kMostCells)
-      ++works;
-    error.attachNote() << "suggestion: micro " << (share % works == 0 ? works : share);
+    error.attachNote() << "suggestion: micro " << leastMicroBatch(share, stages());
     return error;
   }
 

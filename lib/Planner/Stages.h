@@ -16,9 +16,6 @@ namespace cleave {
 /// The name of the mesh axis that plans made here have stages along.
 inline constexpr llvm::StringLiteral kPipelineAxis = "pipe";
 
-/// The most stages × micro-batches of a schedule.
-inline constexpr int64_t kMostCells = int64_t(1) << 20;
-
 /// A pipeline as pins leave it; one stage on one rank is none.
 struct PipelineChoice {
   int64_t ranks = 1, stagesOfRank = 1;

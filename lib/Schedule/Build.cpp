@@ -2,6 +2,7 @@
 
 #include "cleave/Schedule/Schedule.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 #include <map>
 #include <set>
 
@@ -121,6 +122,14 @@ private:
   std::map<Channel, std::vector<Action>> sends;
 };
 } // namespace
+
+int64_t leastMicroBatch(int64_t sequences, int64_t stages) {
+  const int64_t least = divideCeil(sequences, std::max<int64_t>(kMostCells / stages, 1));
+  for (int64_t micro = least; micro < least + kMostCells; ++micro)
+    if (sequences % micro == 0)
+      return micro;
+  return sequences;
+}
 
 Table addTransfers(const ComputeOrder &order, ArrayRef<int64_t> rankOfStage, int64_t microBatches) {
   return TableBuilder(order, rankOfStage, microBatches).build();

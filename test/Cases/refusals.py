@@ -65,6 +65,9 @@ class Refusals(harness.Case):
                                      "pp=2,micro_batch=1", recipe(global_batch=2 * 10 ** 6),
                                      says=["micro 4"])
         self.explained(error)
+        self.explained(self.refused_compile("plan.microbatches_too_many", config(), 1,
+                                            "micro_batch=1", recipe(global_batch=10 ** 12),
+                                            extra=["--emit=pipe"]))
         # A large number is no reason to take long.
         self.refused_compile("plan.batch_indivisible", config(), 2, "dp=2,micro_batch=7",
                              recipe(global_batch=10 ** 15))

@@ -16,10 +16,19 @@
 
 namespace cleave {
 
+/// The most stages × micro-batches that are written down.
+inline constexpr int64_t kMostCells = int64_t(1) << 20;
+
 /// The size of a pipeline: at least one of each, and `stages` a multiple of `ranks`.
 struct PipelineShape {
   int64_t ranks = 1, stages = 1, microBatches = 1;
+
+  bool canBeWritten() const { return stages <= kMostCells && microBatches <= kMostCells / stages; }
 };
+
+/// The smallest micro-batch, of those that divide `sequences`, by which the schedule of
+/// `stages` stages can be written; `sequences` where the next one is far off.
+int64_t leastMicroBatch(int64_t sequences, int64_t stages);
 
 /// For each rank what it computes, in order; slots are not set.
 using ComputeOrder = std::vector<std::vector<pipe::Action>>;

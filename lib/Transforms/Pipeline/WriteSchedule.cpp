@@ -39,6 +39,18 @@ FailureOr<pipe::ScheduleOp> writeSchedule(OpBuilder &b, plan::SolutionOp solutio
   auto shape = shapeOf(solution);
   if (failed(shape))
     return failure();
+  if (!shape->second.canBeWritten()) {
+    auto batch = plan::entry<plan::BatchOp>(solution);
+    InFlightDiagnostic error = batch.emitError()
+                               << "plan.microbatches_too_many: " << shape->second.microBatches
+                               << " micro-batches make too long a schedule";
+    error.attachNote() << "given: global " << batch.getGlobal() << " micro " << batch.getMicro();
+    error.attachNote() << "rule: stages × micro-batches are at most " << kMostCells;
+    error.attachNote() << "suggestion: micro "
+                       << leastMicroBatch(batch.getMicro() * shape->second.microBatches,
+                                          shape->second.stages);
+    return error;
+  }
   const pipe::Table table = makeTable(*shape->first, shape->second);
   Location loc = solution.getLoc();
   auto pipeline = plan::entry<plan::PipelineOp>(solution);

@@ -94,6 +94,16 @@ TEST(ClosedForms, SeveralStagesOnARank) {
       }
 }
 
+/// Case C05: where nine tenths of a stage's time do not shrink with a micro-batch, twice
+/// as many of half the size make the bubble smaller and the step longer.
+TEST(ClosedForms, OverheadEatsTheBubble) {
+  const ScheduleFacts eight = run("1f1b", 8, 1, 8, {1 + 9, 2 + 18, 0}).facts;
+  const ScheduleFacts sixteen = run("1f1b", 8, 1, 16, {0.5 + 9, 1 + 18, 0}).facts;
+  EXPECT_LT(sixteen.bubble(), eight.bubble());
+  EXPECT_DOUBLE_EQ(eight.makespan, 15 * 30);
+  EXPECT_DOUBLE_EQ(sixteen.makespan, 23 * 28.5);
+}
+
 /// Channels of one value are enough for all of them.
 TEST(ClosedForms, OneBuffer) {
   for (const Schedule &schedule : allSchedules())
