@@ -20,21 +20,23 @@ public:
     if (failed(checkAxis()) || failed(checkSchedule()))
       return failure();
     auto found = layersOf(model);
-    if (!found)
-      return refuse(pipeline,
-                    "plan.stage_layers_mismatch: the model has no @forward of at most " +
-                        Twine(kMostLayers) + " layers",
-                    "a pipeline's stages are made of the layers that @forward calls");
+    if (!found) {
+      InFlightDiagnostic error =
+          refuse(pipeline,
+                 "plan.stage_layers_mismatch: the model has no @forward of at most " +
+                     Twine(kMostLayers) + " layers",
+                 "a pipeline's stages are made of the layers that @forward calls");
+      error.attachNote() << "suggestion: leave out plan.pipeline";
+      return error;
+    }
     layers = std::move(*found);
     return success(succeeded(checkCounts()) && succeeded(checkPlaces()) &&
                    succeeded(checkShared()) && succeeded(checkSize()));
   }
 
 private:
+  auto stageOps() { return pipeline.getOps<plan::StageOp>(); }
   int64_t stages() { return static_cast<int64_t>(llvm::range_size(stageOps())); }
-  auto stageOps() -> decltype(std::declval<plan::PipelineOp>().getOps<plan::StageOp>()) {
-    return pipeline.getOps<plan::StageOp>();
-  }
 
   LogicalResult checkAxis() {
     std::vector<std::string> known;
