@@ -24,7 +24,7 @@ LogicalResult SolutionOp::verify() {
     return emitOpError() << "has version " << getVersion() << "; this build reads 1 to "
                          << kVersion;
   llvm::StringSet<> axes, assigned, parameters, chunked, recomputed;
-  unsigned batches = 0, layouts = 0;
+  unsigned batches = 0, layouts = 0, pipelines = 0;
   for (Operation &op : getBody().front()) {
     if (auto axis = dyn_cast<AxisOp>(op)) {
       if (!axes.insert(axis.getName()).second)
@@ -47,12 +47,45 @@ LogicalResult SolutionOp::verify() {
       ++batches;
     } else if (isa<LayoutOp>(op)) {
       ++layouts;
+    } else if (isa<PipelineOp>(op)) {
+      if (++pipelines > 1)
+        return op.emitOpError("is the second; a plan has one pipeline at most");
     } else {
       return op.emitOpError("is no part of a plan");
     }
   }
   if (batches != 1 || layouts != 1)
     return emitOpError("needs one plan.batch and one plan.layout");
+  return success();
+}
+
+LogicalResult PipelineOp::verifyRegions() {
+  const auto stages = llvm::range_size(getOps<StageOp>());
+  if (stages == 0)
+    return emitOpError("has no stage");
+  llvm::StringSet<> shared;
+  for (Operation &op : getBody().front()) {
+    auto share = dyn_cast<SharedOp>(op);
+    if (!share && !isa<StageOp>(op))
+      return op.emitOpError("is no part of a pipeline");
+    if (!share)
+      continue;
+    if (!shared.insert(share.getParameter()).second)
+      return share.emitOpError() << "shares '" << share.getParameter() << "' twice";
+    ArrayRef<int64_t> of = share.getStages();
+    if (of.size() < 2 || !llvm::is_sorted(of, std::less_equal<>()) || of.front() < 0 ||
+        of.back() >= static_cast<int64_t>(stages))
+      return share.emitOpError() << "needs two or more stages of 0 to " << stages - 1
+                                 << ", in order";
+  }
+  return success();
+}
+
+LogicalResult StageOp::verify() {
+  if (getLayers().empty() || getLayers().size() != getCounts().size() ||
+      llvm::any_of(getCounts(), [](int64_t n) { return n < 1; }))
+    return emitOpError(
+        "needs one count, at least 1, for each kind of layer, and one kind at least");
   return success();
 }
 

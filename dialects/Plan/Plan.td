@@ -18,9 +18,14 @@ def Plan_Dialect : Dialect {
     ```mlir
     plan.solution version 1 {
       plan.batch global 8 micro 2 sequence 32
+      plan.axis "pipe" [2]
       plan.axis "data" [2]
       plan.axis "tensor" [2, 2]
       plan.layout {batch = ["data"], sequence = ["tensor"]}
+      plan.pipeline "1f1b" over "pipe" {
+        plan.stage layers ["embed", "block"] counts [1, 2]
+        plan.stage layers ["block", "head"] counts [2, 1]
+      }
       plan.parameter "mlp.gate_proj.weight" {ffn = ["tensor"]}
       plan.recompute "block" saved ["attention.scores"]
       plan.chunk "head" along ["batch"] pieces [2]
@@ -44,7 +49,8 @@ def Plan_SolutionOp : Plan_Op<"solution", [SingleBlock, NoTerminator, NoRegionAr
   let hasVerifier = 1;
 }
 
-class Plan_Entry<string mnemonic> : Plan_Op<mnemonic, [HasParent<"SolutionOp">]>;
+class Plan_Entry<string mnemonic, list<Trait> traits = []>
+  : Plan_Op<mnemonic, !listconcat([HasParent<"SolutionOp">], traits)>;
 
 def Plan_BatchOp : Plan_Entry<"batch"> {
   let summary = "Sequences of a step, sequences of one micro-batch on one rank, tokens of a sequence";
@@ -120,6 +126,42 @@ def Plan_ChunkOp : Plan_Entry<"chunk"> {
     /// Whether pieces are of the tokens, rather than of a dimension of inner values.
     bool isOfTokens();
   }];
+}
+
+def Plan_PipelineOp : Plan_Entry<"pipeline", [SingleBlock, NoTerminator, NoRegionArguments]> {
+  let summary = "The stages that the ranks along an axis go through, and their schedule";
+  let description = [{
+    Holds the stages in the order of the model, as many for each rank of `axis`. Stage
+    s of S is on rank s mod P of it. A parameter of several stages has a `plan.shared`.
+    Without a pipeline every rank has all layers.
+  }];
+  let arguments = (ins StrAttr:$schedule, StrAttr:$axis);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$schedule `over` $axis attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+
+class Plan_PipelineEntry<string mnemonic> : Plan_Op<mnemonic, [HasParent<"PipelineOp">]>;
+
+def Plan_StageOp : Plan_PipelineEntry<"stage"> {
+  let summary = "The layers of a stage: kinds in the order of the model, and how many of each";
+  let description = [{
+    Embedding and head are layers too, and may be a stage of their own.
+  }];
+  let arguments = (ins StrArrayAttr:$layers, DenseI64ArrayAttr:$counts);
+  let assemblyFormat = "`layers` $layers `counts` $counts attr-dict";
+  let hasVerifier = 1;
+}
+
+def Plan_SharedOp : Plan_PipelineEntry<"shared"> {
+  let summary = "A parameter that layers of several stages use";
+  let description = [{
+    A tied embedding, above all. Each rank that has one of the stages holds a copy. It is
+    one parameter: its gradient is the sum of all stages' gradients, and it counts once
+    in a norm.
+  }];
+  let arguments = (ins StrAttr:$parameter, DenseI64ArrayAttr:$stages);
+  let assemblyFormat = "$parameter `stages` $stages attr-dict";
 }
 
 def Plan_AssignOp : Plan_Entry<"assign"> {

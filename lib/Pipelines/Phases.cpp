@@ -5,6 +5,7 @@
 #include "cleave/Target/Image/Image.h"
 #include "cleave/Transforms/Autodiff/Passes.h"
 #include "cleave/Transforms/Blocks/Blocks.h"
+#include "cleave/Transforms/Pipeline/Pipeline.h"
 #include "cleave/Transforms/Sharding/Sharding.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -74,6 +75,19 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planPhase(ModuleOp model, const PlanRequest 
   if (!checked.ok())
     return checked;
   return plan;
+}
+
+rt::StatusOr<OwningOpRef<ModuleOp>> pipePhase(ModuleOp plan) {
+  MLIRContext &context = *plan.getContext();
+  context.loadDialect<pipe::PipeDialect>();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(plan.getLoc());
+  rt::Status written = withDiagnostics(context, [&] {
+    OpBuilder b = OpBuilder::atBlockEnd(module->getBody());
+    return success(succeeded(writeSchedule(b, solutionOf(plan))) && succeeded(verify(*module)));
+  });
+  if (!written.ok())
+    return written;
+  return module;
 }
 
 rt::Status applyPhase(ModuleOp module, ModuleOp plan, const OptimizerSettings &optimizer) {

@@ -10,11 +10,13 @@
 #include "cleave/Transforms/Autodiff/Passes.h"
 #include "cleave/Transforms/Blocks/Blocks.h"
 #include "cleave/Transforms/Fusion/Fusion.h"
+#include "cleave/Transforms/Pipeline/Pipeline.h"
 #include "cleave/Transforms/Sharding/Sharding.h"
 #include "cleave/Transforms/Sizes/Sizes.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
+#include "dialects/Pipe/Pipe.h"
 #include "dialects/Plan/Plan.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -23,7 +25,8 @@
 void cleave::registerAllDialects(mlir::DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<nn::NNDialect, dist::DistDialect, plan::PlanDialect, exec::ExecDialect>();
+  registry.insert<nn::NNDialect, dist::DistDialect, plan::PlanDialect, pipe::PipeDialect,
+                  exec::ExecDialect>();
 }
 
 void cleave::registerAllPasses() {
@@ -32,6 +35,7 @@ void cleave::registerAllPasses() {
   registerApplyPlanPasses();
   registerAutodiffPasses();
   registerFusionPasses();
+  registerPipelinePasses();
   registerPlannerPasses();
   registerShardingPasses();
   registerBlocksPasses();

@@ -5,37 +5,15 @@
 #include "dialects/Interfaces/Interfaces.h"
 #include "dialects/NN/NN.h"
 #include "lib/Planner/Chunks.h"
+#include "lib/Planner/Refuse.h"
+#include "lib/Planner/Stages.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "runtime/Base/Suggest.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
 #include <limits>
 
 using namespace mlir;
 namespace cleave {
-
-/// A plan that is refused at `op`: see Diagnostics.h for what notes mean.
-static InFlightDiagnostic refuse(Operation *op, const Twine &text, const Twine &rule) {
-  InFlightDiagnostic error = op->emitError(text);
-  error.attachNote() << "rule: " << rule;
-  return error;
-}
-
-/// The same for a name that is not among `known`; suggests the nearest.
-static LogicalResult refuseName(Operation *op, const Twine &text, StringRef given,
-                                const std::vector<std::string> &known) {
-  SmallVector<StringRef> once;
-  for (const std::string &name : known)
-    if (!llvm::is_contained(once, name))
-      once.push_back(name);
-  InFlightDiagnostic error = refuse(op, text, "one of " + llvm::join(once, ", "));
-  if (auto near = rt::nearestName(given.str(), known))
-    error.attachNote() << "suggestion: " << *near;
-  else if (!once.empty())
-    error.attachNote() << "suggestion: " << once.front();
-  return error;
-}
 
 /// An operator as a plan's reader knows it; the kind for its function.
 static std::string nameOf(Operation *op, StringRef kind) {
@@ -68,7 +46,8 @@ public:
           return failure();
       }
     }
-    return success();
+    auto pipeline = plan::entry<plan::PipelineOp>(solution);
+    return pipeline ? checkPipeline(pipeline, solution, model) : LogicalResult(success());
   }
 
 private:
@@ -152,6 +131,19 @@ private:
         if (expanded.empty())
           return refuseName(op, "plan.unknown_axis: the plan has no axis '" + name + "'", name,
                             known);
+        auto pipeline = plan::entry<plan::PipelineOp>(solution);
+        for (StringAttr e : expanded)
+          if (pipeline && llvm::is_contained(axes.expand(pipeline.getAxis()), e)) {
+            InFlightDiagnostic error =
+                refuse(op,
+                       "plan.axis_used_twice: the axis '" + e.getValue() +
+                           "' has the stages of the pipeline and cuts '" +
+                           place.getName().getValue() + "'",
+                       "an axis has stages along it, or cuts what a stage computes");
+            error.attachNote() << "suggestion: remove '" << place.getName().getValue()
+                               << "' from the line";
+            return error;
+          }
         for (StringAttr e : expanded)
           if (auto [it, fresh] = used.try_emplace(e.getValue(), place.getName().getValue()); !fresh)
             return refuse(op,
@@ -391,32 +383,6 @@ private:
 
 LogicalResult checkPlan(plan::SolutionOp solution, ModuleOp model, int64_t ranks) {
   return Checker(solution, model).run(ranks);
-}
-
-int64_t stateBytesPerRank(plan::SolutionOp solution, ModuleOp model) {
-  plan::AxisTable axes(solution);
-  // A parameter of a layer is placed by its name in the layer, which ends its symbol.
-  auto placesOf = [&](StringRef symbol) -> SmallVector<DictionaryAttr> {
-    for (auto p : solution.getOps<plan::ParameterOp>())
-      if (symbol.ends_with(p.getName()))
-        return p.getPlaces();
-    return {{}, {}, {}};
-  };
-  int64_t bytes = 0;
-  for (auto p : model.getOps<nn::ParameterOp>()) {
-    auto places = placesOf(p.getSymName());
-    // Values, gradients, and two moments.
-    for (DictionaryAttr dims : {places[0], places[1], places[2], places[2]}) {
-      int64_t elements = 1;
-      auto type = p.getTensorType();
-      for (auto [name, size] : llvm::zip(nn::dimNames(type), type.getShape())) {
-        int64_t parts = axes.ways(dims, name.getValue());
-        elements *= (size + parts - 1) / parts;
-      }
-      bytes += 4 * elements * p.getCount();
-    }
-  }
-  return bytes;
 }
 
 } // namespace cleave

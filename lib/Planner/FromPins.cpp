@@ -3,6 +3,7 @@
 #include "dialects/NN/NN.h"
 #include "lib/Planner/Chunks.h"
 #include "lib/Planner/Policy.h"
+#include "lib/Planner/Stages.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -36,19 +37,29 @@ static std::string divisors(int64_t n, function_ref<bool(int64_t)> fits) {
   return join(list, ", ");
 }
 
-static rt::Status settleTensor(const PlanRequest &request, HeadSizes heads, Degrees &degrees) {
-  int64_t ranks = request.ranks;
+/// `ranks` without those of the pipeline are dealt out to data and tensor parallelism.
+static rt::Status settleTensor(const PlanRequest &request, int64_t pp, HeadSizes heads,
+                               Degrees &degrees) {
   const Pins &pins = request.pins;
+  const int64_t ranks = std::max<int64_t>(request.ranks / pp, 1);
   degrees.tp = pins.tp.value_or(pins.dp ? std::max<int64_t>(ranks / *pins.dp, 1) : 1);
   degrees.dp = pins.dp.value_or(std::max<int64_t>(ranks / degrees.tp, 1));
+  if (request.ranks % pp != 0)
+    return rt::userError("plan.ranks_mismatch", "pp does not divide the number of ranks")
+        .withGiven("pp=" + std::to_string(pp) + ", ranks=" + std::to_string(request.ranks))
+        .withRule("dp × tp × pp = ranks")
+        .suggest("pp one of " + divisors(request.ranks, [](int64_t) { return true; }));
   // Not by their product, which may leave 64 bits.
-  if (ranks % degrees.dp != 0 || ranks / degrees.dp != degrees.tp)
-    return rt::userError("plan.ranks_mismatch", "dp × tp is not the number of ranks")
+  if (ranks % degrees.dp != 0 || ranks / degrees.dp != degrees.tp) {
+    const std::string product = pp > 1 ? "dp × tp × pp" : "dp × tp";
+    return rt::userError("plan.ranks_mismatch", product + " is not the number of ranks")
         .withGiven("dp=" + std::to_string(degrees.dp) + ", tp=" + std::to_string(degrees.tp) +
-                   ", ranks=" + std::to_string(ranks))
-        .withRule("dp × tp = ranks")
+                   (pp > 1 ? ", pp=" + std::to_string(pp) : "") +
+                   ", ranks=" + std::to_string(request.ranks))
+        .withRule(product + " = ranks")
         .suggest("tp one of " + divisors(ranks, [&](int64_t t) { return headsDivide(heads, t); }) +
                  ", dp left out");
+  }
   if (!headsDivide(heads, degrees.tp)) {
     int64_t all = heads.keyHeads * heads.groups;
     return rt::userError("plan.heads_indivisible", "the attention heads cannot be split " +
@@ -73,9 +84,18 @@ static void suggestBatches(rt::Error &error, int64_t batch, int64_t unit) {
     error.suggestions.push_back("global_batch=" + std::to_string(above));
 }
 
-static rt::Status settleBatch(const PlanRequest &request, Degrees &degrees) {
-  const int64_t batch = request.globalBatch, share = batch / degrees.dp;
-  degrees.micro = request.pins.microBatch.value_or(std::max<int64_t>(share, 1));
+/// The largest micro-batch that leaves each rank of a pipeline four to go through, so
+/// that at most a fifth of the time is bubble; about as many where none divides.
+static int64_t microOfPipeline(int64_t share, int64_t pp) {
+  for (int64_t count = 4 * pp; count <= 16 * pp && count <= share; ++count)
+    if (share % count == 0)
+      return share / count;
+  return 1;
+}
+
+static rt::Status settleBatch(const PlanRequest &request, int64_t pp, Degrees &degrees) {
+  const int64_t batch = request.globalBatch, share = std::max<int64_t>(batch / degrees.dp, 1);
+  degrees.micro = request.pins.microBatch.value_or(pp > 1 ? microOfPipeline(share, pp) : share);
   const bool dealt = batch % degrees.dp == 0;
   if (dealt && share % degrees.micro == 0)
     return rt::Status::success();
@@ -189,9 +209,12 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
     return s;
   HeadSizes heads = headSizes(model);
   Degrees degrees;
-  if (rt::Status s = settleTensor(request, heads, degrees); !s.ok())
+  auto pipeline = settlePipeline(request.pins, request.ranks, model);
+  if (!pipeline.ok())
+    return pipeline.status();
+  if (rt::Status s = settleTensor(request, pipeline->ranks, heads, degrees); !s.ok())
     return s;
-  if (rt::Status s = settleBatch(request, degrees); !s.ok())
+  if (rt::Status s = settleBatch(request, pipeline->ranks, degrees); !s.ok())
     return s;
   Policy policy = makePolicy(heads, degrees.dp, degrees.tp, request.pins);
 
@@ -206,6 +229,8 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
       request.cluster.empty() ? StringAttr() : b.getStringAttr(request.cluster));
   b.setInsertionPointToStart(&solution.getBody().emplaceBlock());
   plan::BatchOp::create(b, loc, request.globalBatch, degrees.micro, request.sequence);
+  if (pipeline->isPipeline())
+    plan::AxisOp::create(b, loc, kPipelineAxis, ArrayRef<int64_t>{pipeline->ranks});
   plan::AxisOp::create(b, loc, "data", ArrayRef<int64_t>{degrees.dp});
   plan::AxisOp::create(b, loc, "tensor", ArrayRef<int64_t>(policy.tensorParts));
   Assignment layout;
@@ -214,6 +239,8 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
   if (policy.tensor && policy.sequence)
     layout["sequence"] = {"tensor"};
   plan::LayoutOp::create(b, loc, toDictionary(b, layout));
+  if (pipeline->isPipeline())
+    writePipeline(b, loc, model, *pipeline);
   writeKinds(b, loc, model, policy);
   if (request.pins.recompute)
     writeRecompute(b, loc, model);

@@ -1,6 +1,7 @@
 //===- Pins.cpp - What --pin says ------------------------------------------===//
 
 #include "cleave/Planner/Planner.h"
+#include "cleave/Schedule/Schedule.h"
 #include "runtime/Base/Suggest.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -8,11 +9,12 @@
 using namespace llvm;
 namespace cleave {
 
-static const char *const kPins[] = {"dp", "tp", "sp", "vocab", "micro_batch", "zero", "recompute"};
+static const char *const kPins[] = {"dp",   "tp",        "sp", "vocab", "micro_batch",
+                                    "zero", "recompute", "pp", "vp",    "schedule"};
 /// Axes and choices of formats.md that this version cannot carry out; a pin to
 /// the neutral value is a no-op.
 static const std::pair<const char *, const char *> kLater[] = {
-    {"pp", "1"}, {"vp", "1"}, {"cp", "1"}, {"ep", "1"}, {"etp", "1"}, {"schedule", "1f1b"}};
+    {"cp", "1"}, {"ep", "1"}, {"etp", "1"}};
 
 static rt::StatusOr<int64_t> number(StringRef key, StringRef value, int64_t least) {
   int64_t n;
@@ -30,10 +32,22 @@ static rt::Status later(StringRef key, StringRef value, StringRef neutral) {
   return rt::userError("plan.unsupported_pin",
                        "this version of Cleave cannot run " + key.str() + "=" + value.str())
       .withGiven(key.str() + "=" + value.str())
-      .withRule(
-          "data and tensor parallelism, with sequence and vocabulary sharding, and ZeRO can be "
-          "pinned")
+      .withRule("data, tensor and pipeline parallelism, with sequence and vocabulary sharding, and "
+                "ZeRO can be pinned")
       .suggest(key.str() + "=" + neutral.str());
+}
+
+static rt::Status setSchedule(Pins &pins, StringRef value) {
+  std::vector<std::string> known;
+  for (const Schedule &schedule : allSchedules())
+    known.push_back(schedule.name.str());
+  pins.schedule = value.str();
+  if (is_contained(known, value))
+    return rt::Status::success();
+  return rt::userError("plan.bad_pin", "there is no schedule of this name")
+      .withGiven("schedule=" + value.str())
+      .withRule("schedule is one of " + join(known, ", "))
+      .suggest("schedule=" + rt::nearestName(value.str(), known).value_or("1f1b"));
 }
 
 static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
@@ -62,6 +76,8 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
     pins.recompute = value == "full";
     return rt::Status::success();
   }
+  if (key == "schedule")
+    return setSchedule(pins, value);
   auto n = number(key, value, flag || key == "zero" ? 0 : 1);
   if (!n.ok())
     return n.status();
@@ -81,6 +97,10 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
     pins.dp = *n;
   else if (key == "tp")
     pins.tp = *n;
+  else if (key == "pp")
+    pins.pp = *n;
+  else if (key == "vp")
+    pins.vp = *n;
   else if (key == "micro_batch")
     pins.microBatch = *n;
   else

@@ -37,10 +37,17 @@ class Refusals(harness.Case):
             ("tp=2.0", "plan.bad_pin"), ("tp=2,tp=2", "plan.bad_pin"),
             ("tp=2, tp=2", "plan.bad_pin"), ("sp=2", "plan.bad_pin"), ("vocab=2", "plan.bad_pin"),
             ("foo=1", "plan.unknown_pin", "foo"), ("=2", "plan.unknown_pin"),
-            ("micro_batch=0", "plan.bad_pin"), ("pp=2", "plan.unsupported_pin", "pp=1"),
-            ("vp=2", "plan.unsupported_pin"), ("cp=2", "plan.unsupported_pin"),
+            ("micro_batch=0", "plan.bad_pin"), ("pp=2", "plan.pipeline_unsupported", "pp=1"),
+            ("pp=0", "plan.bad_pin", "pp=0"), ("pp=3", "plan.ranks_mismatch", "pp=3", "ranks=4"),
+            ("pp=2,tp=4", "plan.ranks_mismatch", "pp=2", "tp=4", "ranks=4"),
+            ("pp=4,vp=2", "plan.stages_gt_layers", "vp=2", "layers=6"),
+            ("pp=9223372036854775807,vp=2", "plan.stages_gt_layers"),
+            ("vp=2", "plan.bad_pin", "vp=2", "pp=2"), ("cp=2", "plan.unsupported_pin"),
+            ("pp=2,vp=2,schedule=gpipe", "plan.schedule_stages", "schedule=gpipe", "vp=1"),
+            ("pp=2,vp=1,schedule=interleaved", "plan.schedule_stages", "vp=2"),
+            ("pp=2,schedule=1f2b", "plan.bad_pin", "schedule=1f2b", "schedule=1f1b"),
             ("ep=2", "plan.unsupported_pin"), ("etp=2", "plan.unsupported_pin"),
-            ("zero=4", "plan.bad_pin", "zero=4"), ("schedule=gpipe", "plan.unsupported_pin"),
+            ("zero=4", "plan.bad_pin", "zero=4"), ("schedule=gpipe", "plan.bad_pin", "pp=2"),
             ("recompute=some", "plan.bad_pin", "recompute=some"))
         self.check_pins(("tp=5", "plan.heads_indivisible"), ranks=5)
         self.check_pins(("tp=16", "plan.heads_indivisible"), ranks=16)
@@ -54,6 +61,13 @@ class Refusals(harness.Case):
                                          recipe(global_batch=batch), says=["dp=7"])
             self.explained(error)
             self.assertEqual(error["suggestions"], [f"global_batch={n}" for n in nearest])
+        error = self.refused_compile("plan.microbatches_too_many", config(), 2,
+                                     "pp=2,micro_batch=1", recipe(global_batch=2 * 10 ** 6),
+                                     says=["micro 4"])
+        self.explained(error)
+        self.explained(self.refused_compile("plan.microbatches_too_many", config(), 1,
+                                            "micro_batch=1", recipe(global_batch=10 ** 12),
+                                            extra=["--emit=pipe"]))
         # A large number is no reason to take long.
         self.refused_compile("plan.batch_indivisible", config(), 2, "dp=2,micro_batch=7",
                              recipe(global_batch=10 ** 15))

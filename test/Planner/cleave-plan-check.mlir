@@ -318,3 +318,20 @@ plan.solution version 1 {
 
 // expected-error@below {{holds 0 plans; one plan.solution is checked}}
 module {}
+
+// -----
+
+plan.solution version 1 {
+  plan.batch global 8 micro 2 sequence 8
+  plan.axis "pipe" [4]
+  plan.layout {}
+  // expected-error@below {{plan.stage_layers_mismatch: the model has no @forward of at most 4096 layers}}
+  // expected-note@below {{rule: a pipeline's stages are made of the layers that @forward calls}}
+  // expected-note@below {{suggestion: leave out plan.pipeline}}
+  plan.pipeline "1f1b" over "pipe" {
+    plan.stage layers ["a"] counts [1]
+    plan.stage layers ["b"] counts [1]
+    plan.stage layers ["c"] counts [1]
+    plan.stage layers ["d"] counts [1]
+  }
+}

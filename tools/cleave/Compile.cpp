@@ -3,6 +3,7 @@
 #include "CompileRequest.h"
 #include "ModelInput.h"
 #include "Output.h"
+#include "PipeText.h"
 
 #include "cleave/Pipelines/Phases.h"
 #include "cleave/Pipelines/Register.h"
@@ -41,6 +42,7 @@ private:
   rt::Status import();
   rt::Status differentiate() { return differentiatePhase(*module); }
   rt::Status plan();
+  rt::Status pipe();
   rt::Status apply() { return applyPhase(*module, *chosen, optimizerOf(request.recipe)); }
   rt::Status dist() { return distPhase(*module); }
   rt::Status exec() { return execPhase(*module, request.profile); }
@@ -71,7 +73,10 @@ private:
   /// The one document of --json.
   void say(std::string_view phase, std::string_view key, const std::string &value) {
     rt::JsonWriter out;
-    out.beginObject().key("phase").value(phase).key(key).value(value).endObject();
+    out.beginObject().key("phase").value(phase).key(key).value(value);
+    if (phase == "pipe")
+      writeScheduleJson(out.key("schedule"), *pipeline);
+    out.endObject();
     std::fputs((out.take() + "\n").c_str(), stdout);
   }
   void progress(std::string_view phase) {
@@ -81,7 +86,7 @@ private:
 
   CompileRequest request;
   mlir::MLIRContext context;
-  mlir::OwningOpRef<mlir::ModuleOp> module, chosen;
+  mlir::OwningOpRef<mlir::ModuleOp> module, chosen, pipeline;
   std::optional<CompiledImage> compiled;
   std::string cudaText;
 
@@ -103,6 +108,9 @@ std::span<const Compilation::Phase> Compilation::phases() {
       {"nn", &Compilation::import, printModule},
       {"grad", &Compilation::differentiate, printModule},
       {"plan", &Compilation::plan, [](Compilation &c) { return c.textOf(*c.chosen); }},
+      {"pipe", &Compilation::pipe,
+       [](Compilation &c) { return drawnSchedule(*c.pipeline) + c.textOf(*c.pipeline); },
+       /*onRequest=*/true},
       {"apply", &Compilation::apply, printModule},
       {"dist", &Compilation::dist, printModule},
       {"exec", &Compilation::exec,
@@ -181,6 +189,11 @@ rt::Status Compilation::checkBudget() {
       .withRule("weights, gradients and both moments (16 bytes a parameter) fit in a device")
       .suggest("--pin tp=… with a larger degree, or more devices")
       .suggest("--allow-over-budget to go on for inspection");
+}
+
+rt::Status Compilation::pipe() {
+  CLEAVE_RT_ASSIGN_OR_RETURN(pipeline, pipePhase(*chosen));
+  return rt::Status::success();
 }
 
 rt::Status Compilation::image() {

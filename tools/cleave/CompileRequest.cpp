@@ -24,7 +24,7 @@ void addCompileOptions(CommandLine &line, const std::string &phases) {
       {"micro-batch", "short for --set micro_batch=N; left out: all of a rank at once", "N"},
       {"tokens", "short for --set tokens=N", "N"},
       {"pin",
-       "what of the plan is fixed: dp=2,tp=4,sp=1,vocab=0,zero=1,recompute=full,micro_batch=1",
+       "what of the plan is fixed: dp=2,tp=4,pp=2,sp=1,vocab=0,zero=1,recompute=full,micro_batch=1",
        "PINS"},
       {"plan", "a plan to carry out, as --emit=plan writes it", "FILE"},
       {"target", "cpu alone in this version", "T", "cpu"},

@@ -1,9 +1,9 @@
 //===- Phases.h - The phases of a compilation, one function each -----------===//
 //
 // What `cleave compile` does, in order; each function carries a module from the
-// phase before to its own (design: import → grad → plan → apply → dist → exec). Passes
-// inside a phase are listed here and nowhere else. Diagnostics of passes come
-// back as errors whose kind is the diagnostic's leading word ("plan.…:").
+// phase before to its own (design: import → grad → plan → apply → dist → exec; pipe beside them).
+// Passes inside a phase are listed here and nowhere else. Diagnostics of passes come back as errors
+// whose kind is the diagnostic's leading word ("plan.…:").
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -28,6 +28,9 @@ planPhase(mlir::ModuleOp model, const PlanRequest &request, const std::string &p
 
 /// The solution inside a plan's module.
 plan::SolutionOp solutionOf(mlir::ModuleOp plan);
+
+/// plan → pipe: a module with the plan's `pipe.schedule`.
+rt::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> pipePhase(mlir::ModuleOp plan);
 
 /// grad → apply: entries with decisions written on them.
 rt::Status applyPhase(mlir::ModuleOp module, mlir::ModuleOp plan,

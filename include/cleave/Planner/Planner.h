@@ -22,6 +22,9 @@ namespace cleave {
 /// What `--pin` may fix; absent: the planner chooses.
 struct Pins {
   std::optional<int64_t> dp, tp, microBatch;
+  /// Ranks of a pipeline, stages of each, and the name of the schedule.
+  std::optional<int64_t> pp, vp;
+  std::optional<std::string> schedule;
   /// Stage of ZeRO: 1 cuts the optimizer's state over the data axis, 2 gradients
   /// too, 3 weights too.
   std::optional<int64_t> zero;
@@ -55,7 +58,7 @@ rt::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> planFromPins(mlir::ModuleOp mode
 llvm::LogicalResult checkPlan(plan::SolutionOp solution, mlir::ModuleOp model, int64_t ranks);
 
 /// Bytes of weights, gradients and both moments, in fp32, that one rank holds
-/// under a checked plan.
+/// under a checked plan; of a pipeline the rank that holds the most.
 int64_t stateBytesPerRank(plan::SolutionOp solution, mlir::ModuleOp model);
 
 } // namespace cleave

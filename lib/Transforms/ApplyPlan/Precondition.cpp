@@ -153,10 +153,28 @@ static LogicalResult checkChunk(plan::ChunkOp chunk, ModuleOp module, plan::Solu
   return success();
 }
 
+/// Every rank runs the same program, from the first layer to the last.
+static LogicalResult checkOneStage(plan::SolutionOp solution) {
+  auto pipeline = plan::entry<plan::PipelineOp>(solution);
+  if (!pipeline)
+    return success();
+  const int64_t stages = llvm::range_size(pipeline.getOps<plan::StageOp>());
+  InFlightDiagnostic error = pipeline.emitError()
+                             << "plan.pipeline_unsupported: this version plans pipelines and "
+                                "cannot run them yet";
+  error.attachNote() << "given: " << pipeline.getSchedule() << " of " << stages
+                     << (stages == 1 ? " stage" : " stages");
+  error.attachNote() << "rule: what is compiled further than a plan has no plan.pipeline";
+  error.attachNote() << "suggestion: --pin pp=1";
+  error.attachNote() << "suggestion: --emit=plan or --emit=pipe, to look at it";
+  return error;
+}
+
 LogicalResult checkApplicable(ModuleOp module, plan::SolutionOp solution) {
   for (auto mesh : module.getOps<dist::MeshOp>())
     return mesh.emitOpError("is there already: a plan has been applied to this module");
-  if (failed(checkSolution(solution)) || failed(checkForward(module)))
+  if (failed(checkOneStage(solution)) || failed(checkSolution(solution)) ||
+      failed(checkForward(module)))
     return failure();
   llvm::DenseSet<StringAttr> joints;
   for (auto function : module.getOps<func::FuncOp>()) {

@@ -1,0 +1,203 @@
+//===- Stages.cpp - Which layers are which stage of a pipeline -------------===//
+
+#include "lib/Planner/Stages.h"
+#include "cleave/Schedule/Schedule.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+namespace cleave {
+
+static rt::Error badPin(const std::string &message, const std::string &given,
+                        const std::string &rule, const std::string &suggestion) {
+  return rt::userError("plan.bad_pin", message).withGiven(given).withRule(rule).suggest(suggestion);
+}
+
+static std::string pinText(const Pins &pins) {
+  std::string text = "pp=" + std::to_string(pins.pp.value_or(1));
+  if (pins.vp)
+    text += ", vp=" + std::to_string(*pins.vp);
+  if (pins.schedule)
+    text += ", schedule=" + *pins.schedule;
+  return text;
+}
+
+/// Every stage has a layer.
+static rt::Status checkStageCount(const PipelineChoice &choice, const Pins &pins, int64_t ranks,
+                                  int64_t layers) {
+  int64_t stages;
+  if (!llvm::MulOverflow(choice.ranks, choice.stagesOfRank, stages) && stages <= layers)
+    return rt::Status::success();
+  rt::Error error = rt::userError("plan.stages_gt_layers", "there are more stages than layers")
+                        .withGiven(pinText(pins) + ", layers=" + std::to_string(layers) +
+                                   " (embedding and head are layers too)")
+                        .withRule("pp × vp is at most the number of layers");
+  if (choice.stagesOfRank > 1 && layers / choice.ranks > 1) {
+    error.suggestions.push_back("vp=" + std::to_string(layers / choice.ranks));
+    return error;
+  }
+  int64_t fits = std::max<int64_t>(layers / choice.stagesOfRank, 1);
+  while (ranks % fits != 0)
+    --fits;
+  error.suggestions.push_back("pp=" + std::to_string(fits) + (fits == 1 ? ", vp=1" : ""));
+  return error;
+}
+
+rt::StatusOr<PipelineChoice> settlePipeline(const Pins &pins, int64_t ranks, ModuleOp model) {
+  PipelineChoice choice;
+  choice.ranks = pins.pp.value_or(1);
+  const StringRef asked = pins.schedule ? StringRef(*pins.schedule) : StringRef("1f1b");
+  if (!choice.isPipeline()) {
+    if (pins.vp.value_or(1) > 1 || asked != "1f1b")
+      return badPin("a pipeline's stages and schedule are given, and no pipeline", pinText(pins),
+                    "vp and schedule are of a pipeline, which has pp of at least 2", "pp=2");
+    return choice;
+  }
+  choice.stagesOfRank = pins.vp.value_or(asked == "interleaved" ? 2 : 1);
+  // By itself, 1f1b is the same idea for any number of stages.
+  const Schedule *schedule =
+      findSchedule(asked == "1f1b" && choice.stagesOfRank > 1 ? StringRef("interleaved") : asked);
+  if (!schedule->takes(choice.stagesOfRank))
+    return rt::userError("plan.schedule_stages",
+                         (asked + " does not run " + Twine(choice.stagesOfRank) +
+                          (choice.stagesOfRank == 1 ? " stage" : " stages") + " on a rank")
+                             .str())
+        .withGiven(pinText(pins))
+        .withRule(schedule->severalStages ? "interleaved takes vp of at least 2"
+                                          : (asked + " takes vp=1").str())
+        .suggest(schedule->severalStages ? "vp=2" : "vp=1")
+        .suggest(schedule->severalStages ? "schedule=1f1b" : "schedule=interleaved");
+  choice.schedule = schedule->name;
+  auto layers = layersOf(model);
+  if (rt::Status s =
+          checkStageCount(choice, pins, ranks, layers ? static_cast<int64_t>(layers->size()) : 0);
+      !s.ok())
+    return s;
+  return choice;
+}
+
+namespace {
+/// How good a split of the first layers is: lower is better.
+struct Score {
+  int64_t largest = 0;
+  double squares = 0;
+
+  bool operator<(const Score &other) const {
+    return std::pair(largest, squares) < std::pair(other.largest, other.squares);
+  }
+};
+} // namespace
+
+SmallVector<int64_t> splitEvenly(ArrayRef<int64_t> weights, int64_t stages) {
+  const auto layers = static_cast<int64_t>(weights.size());
+  SmallVector<int64_t> sums(layers + 1, 0);
+  for (int64_t i = 0; i < layers; ++i)
+    sums[i + 1] = sums[i] + weights[i];
+  // best[s][i]: the layers from i on in s stages; the longest first stage wins ties.
+  std::vector<std::vector<std::pair<Score, int64_t>>> best(stages + 1);
+  for (int64_t s = 1; s <= stages; ++s) {
+    best[s].resize(layers + 1);
+    for (int64_t i = 0; i + s <= layers; ++i) {
+      bool found = false;
+      for (int64_t end = s == 1 ? layers : i + 1; end + s - 1 <= layers; ++end) {
+        const int64_t sum = sums[end] - sums[i];
+        Score score{sum, double(sum) * double(sum)};
+        if (s > 1) {
+          score.largest = std::max(score.largest, best[s - 1][end].first.largest);
+          score.squares += best[s - 1][end].first.squares;
+        }
+        if (found && sum > best[s][i].first.largest)
+          break;
+        if (!found || !(best[s][i].first < score))
+          best[s][i] = {score, end - i};
+        found = true;
+      }
+    }
+  }
+  SmallVector<int64_t> sizes;
+  for (int64_t i = 0, s = stages; s > 0; --s) {
+    sizes.push_back(best[s][i].second);
+    i += sizes.back();
+  }
+  return sizes;
+}
+
+/// Whole numbers in proportion to what layers take; the heaviest has 2^20.
+static SmallVector<int64_t> weightsOf(ArrayRef<Layer> layers, ModuleOp model) {
+  llvm::StringMap<double> work;
+  double most = 0;
+  for (const Layer &layer : layers)
+    if (auto [it, fresh] = work.try_emplace(layer.kind, 0); fresh) {
+      auto kind = model.lookupSymbol<func::FuncOp>(layer.kind);
+      it->second = kind ? productsPerToken(kind) : 0;
+      most = std::max(most, it->second);
+    }
+  SmallVector<int64_t> weights;
+  for (const Layer &layer : layers)
+    weights.push_back(most > 0 ? static_cast<int64_t>(work[layer.kind] / most * (1 << 20)) : 1);
+  return weights;
+}
+
+/// Kinds that follow each other, and how many of each.
+static std::pair<SmallVector<StringRef>, SmallVector<int64_t>> runsOf(ArrayRef<Layer> layers) {
+  std::pair<SmallVector<StringRef>, SmallVector<int64_t>> runs;
+  for (const Layer &layer : layers) {
+    if (runs.first.empty() || runs.first.back() != layer.kind) {
+      runs.first.push_back(layer.kind);
+      runs.second.push_back(0);
+    }
+    ++runs.second.back();
+  }
+  return runs;
+}
+
+void writePipeline(OpBuilder &b, Location loc, ModuleOp model, const PipelineChoice &choice) {
+  const std::vector<Layer> layers = *layersOf(model);
+  const SmallVector<int64_t> sizes =
+      splitEvenly(weightsOf(layers, model), choice.ranks * choice.stagesOfRank);
+  auto pipeline = plan::PipelineOp::create(b, loc, choice.schedule, kPipelineAxis);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&pipeline.getBody().emplaceBlock());
+  ArrayRef<Layer> left = layers;
+  for (int64_t size : sizes) {
+    auto [kinds, counts] = runsOf(left.take_front(size));
+    plan::StageOp::create(b, loc, b.getStrArrayAttr(kinds), counts);
+    left = left.drop_front(size);
+  }
+  for (const auto &[name, stages] : sharedTensors(layers, sizes))
+    plan::SharedOp::create(b, loc, name, stages);
+}
+
+std::vector<std::pair<std::string, SmallVector<int64_t>>> sharedTensors(ArrayRef<Layer> layers,
+                                                                        ArrayRef<int64_t> sizes) {
+  llvm::MapVector<StringRef, SmallVector<int64_t>, llvm::StringMap<unsigned>> readers;
+  ArrayRef<Layer> left = layers;
+  for (auto [stage, size] : llvm::enumerate(sizes)) {
+    for (const Layer &layer : left.take_front(size))
+      for (const Layer::Tensor &tensor : layer.tensors)
+        if (auto &stages = readers[tensor.name];
+            stages.empty() || stages.back() != static_cast<int64_t>(stage))
+          stages.push_back(static_cast<int64_t>(stage));
+    left = left.drop_front(size);
+  }
+  std::vector<std::pair<std::string, SmallVector<int64_t>>> shared;
+  for (const auto &[name, stages] : readers)
+    if (stages.size() > 1)
+      shared.push_back({name.str(), stages});
+  return shared;
+}
+
+SmallVector<int64_t> stageSizes(plan::PipelineOp pipeline) {
+  SmallVector<int64_t> sizes;
+  for (auto stage : pipeline.getOps<plan::StageOp>()) {
+    int64_t size = 0;
+    for (int64_t count : stage.getCounts())
+      if (llvm::AddOverflow(size, count, size))
+        size = std::numeric_limits<int64_t>::max();
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
+} // namespace cleave

@@ -1,0 +1,243 @@
+"""Pipelines as plans and as tables: what users ask for, and the numbers that come of it.
+
+Formulas and sums are worked out here again, from the printed plan and the printed table.
+"""
+import itertools
+import json
+import re
+
+import harness
+from harness import config, recipe
+
+SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1")
+
+
+class Pipelines(harness.Case):
+    def printed(self, model, ranks, pins, emit, values=None, extra=()):
+        command = self.compile_command(model, ranks, pins, values or recipe())
+        done = harness.run(command + [f"--emit={emit}", *extra])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def table(self, model, ranks, pins, values=None):
+        return json.loads(self.printed(model, ranks, pins, "pipe", values, ["--json"]))["schedule"]
+
+    def stages(self, plan):
+        """For each stage a list of (kind, count)."""
+        found = re.findall(r"plan.stage layers \[(.*)\] counts \[(.*)\]", plan)
+        return [list(zip(json.loads(f"[{kinds}]"), json.loads(f"[{counts}]")))
+                for kinds, counts in found]
+
+    def blocks(self, plan):
+        return [sum(n for kind, n in stage if kind == "block") for stage in self.stages(plan)]
+
+    def test_layers_are_dealt_out_exactly(self):
+        """Case A03: any number of layers, contiguous, evenly."""
+        thirty = config(num_hidden_layers=30)
+        self.assertEqual(self.blocks(self.printed(thirty, 4, "pp=4", "plan")), [8, 8, 7, 7])
+        for layers, pp, vp in itertools.product((4, 7, 30), (2, 3, 4), (1, 2)):
+            if pp * vp > layers:
+                continue
+            with self.subTest(layers=layers, pp=pp, vp=vp):
+                plan = self.printed(config(num_hidden_layers=layers), pp, f"pp={pp},vp={vp}", "plan")
+                blocks = self.blocks(plan)
+                self.assertEqual(len(blocks), pp * vp)
+                self.assertEqual(sum(blocks), layers)
+                self.assertLessEqual(max(blocks) - min(blocks), 1)
+                order = [kind for stage in self.stages(plan) for kind, n in stage for _ in range(n)]
+                self.assertEqual(order, ["embed"] + ["block"] * layers + ["head"])
+
+    def test_embedding_and_head_alone(self):
+        """As many stages as layers; the ends are stages of their own."""
+        plan = self.printed(config(), 6, "pp=6", "plan")
+        self.assertEqual(self.stages(plan), [[("embed", 1)]] + [[("block", 1)]] * 4 + [[("head", 1)]])
+        # By hand, as anyone may: an embedding alone, uneven blocks.
+        plan = self.printed(config(), 2, "pp=2", "plan")
+        first, second = re.findall(r"plan.stage .*", plan)
+        edited = plan.replace(first, 'plan.stage layers ["embed"] counts [1]')
+        edited = edited.replace(second, 'plan.stage layers ["block", "head"] counts [4, 1]')
+        path = self.path("plan.mlir")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(edited)
+        text = self.printed(config(), 2, None, "pipe", extra=["--plan", path])
+        self.assertIn('pipe.stage 0 on 0 layers ["embed"] counts [1]', text)
+        self.assertIn('pipe.stage 1 on 1 layers ["block", "head"] counts [4, 1]', text)
+
+    def test_tied_embedding_is_noted(self):
+        """Case A12: one parameter with two places, and the plan says so."""
+        for pp in (2, 4):
+            plan = self.printed(config("t0-tied"), pp, f"pp={pp}", "plan")
+            self.assertIn(f'plan.shared "model.embed_tokens.weight" stages [0, {pp - 1}]', plan)
+        self.assertNotIn("plan.shared", self.printed(config(), 4, "pp=4", "plan"))
+
+    def check_cells(self, table, apart):
+        """Each once, none before what it depends on, none beside another on a rank."""
+        ends = {}
+        for cell in table["cells"]:
+            key = (cell["kind"], cell["stage"], cell["micro_batch"])
+            self.assertNotIn(key, ends)
+            self.assertEqual(cell["rank"], cell["stage"] % table["ranks"])
+            ends[key] = cell
+        kinds = ["forward", "backward"] + ["weight_gradient"] * apart
+        last = table["stages"] - 1
+        self.assertEqual(len(ends), len(kinds) * table["stages"] * table["micro_batches"])
+        for (kind, stage, micro), cell in ends.items():
+            before = []
+            if kind == "forward" and stage > 0:
+                before.append(("forward", stage - 1, micro))
+            if kind == "backward":
+                before.append(("forward", stage, micro))
+                if stage < last:
+                    before.append(("backward", stage + 1, micro))
+            if kind == "weight_gradient":
+                before.append(("backward", stage, micro))
+            for key in before:
+                self.assertGreaterEqual(cell["start"], ends[key]["end"])
+        for rank in range(table["ranks"]):
+            cells = sorted((c["start"], c["end"]) for c in table["cells"] if c["rank"] == rank)
+            for (_, end), (start, _) in zip(cells, cells[1:]):
+                self.assertGreaterEqual(start, end)
+        self.assertEqual(table["makespan"], max(cell["end"] for cell in table["cells"]))
+
+    def in_flight(self, table, last):
+        """For each rank the most micro-batches between the start of forward and the end of `last`."""
+        most = []
+        for rank in range(table["ranks"]):
+            events = []
+            for cell in table["cells"]:
+                if cell["rank"] == rank and cell["kind"] == "forward":
+                    events.append((cell["start"], 1))
+                if cell["rank"] == rank and cell["kind"] == last:
+                    events.append((cell["end"], -1))
+            most.append(max(itertools.accumulate(n for _, n in sorted(events))))
+        return most
+
+    def test_one_forward_one_backward(self):
+        """Cases J04 and B04."""
+        eight = recipe(global_batch=8, micro_batch=1)
+        table = self.table(config(), 4, "pp=4", eight)
+        self.check_cells(table, apart=False)
+        for kind in ("forward", "backward"):
+            self.assertEqual(sum(c["kind"] == kind for c in table["cells"]), 32)
+        self.assertEqual(table["makespan"], 33)
+        self.assertEqual([table["makespan"] - busy for busy in table["busy"]], [9] * 4)
+        self.assertEqual(table["in_flight"], [4, 3, 2, 1])
+        self.assertEqual(self.in_flight(table, "backward"), [4, 3, 2, 1])
+        two = self.table(config(), 4, "pp=4", recipe(global_batch=2, micro_batch=1))
+        self.assertEqual(two["in_flight"], [2, 2, 2, 1])
+        all_forward = self.table(config(), 4, "pp=4,schedule=gpipe", eight)
+        self.assertEqual(all_forward["in_flight"], [8] * 4)
+
+    def test_bubbles(self):
+        """Cases A09 (fewer micro-batches than stages) and C05."""
+        for pp, batch, bubble in ((6, 3, 5 / 8), (8, 8, 7 / 15), (8, 16, 7 / 23)):
+            deep = config(num_hidden_layers=8)
+            table = self.table(deep, pp, f"pp={pp}", recipe(global_batch=batch, micro_batch=1))
+            self.assertAlmostEqual(table["bubble"], bubble, places=12)
+
+    def test_every_schedule(self):
+        """Sizes at, below and beside multiples of the ranks."""
+        deep = config(num_hidden_layers=12)
+        for name, pp, batch in itertools.product(SCHEDULES, (2, 3, 4), (1, 2, 4, 5, 8, 12)):
+            with self.subTest(schedule=name, pp=pp, batch=batch):
+                vp = 3 if name == "interleaved" else 1
+                table = self.table(deep, pp, f"pp={pp},vp={vp},schedule={name}",
+                                   recipe(global_batch=batch, micro_batch=1))
+                self.assertEqual(table["name"], name)
+                apart = name == "zb-h1"
+                self.check_cells(table, apart)
+                last = "weight_gradient" if apart else "backward"
+                self.assertEqual(table["in_flight"], self.in_flight(table, last))
+                idle = {table["makespan"] - busy for busy in table["busy"]}
+                if name in ("gpipe", "1f1b"):
+                    self.assertEqual(idle, {3 * (pp - 1)})
+                elif apart and batch >= pp:
+                    self.assertEqual(idle, {pp - 1})
+                elif name == "interleaved" and batch % pp == 0:
+                    self.assertEqual(idle, {3 * (pp - 1)})
+
+    def test_beside_other_parallelism(self):
+        """The pipeline's axis is the outermost; micro-batches are of a data rank."""
+        plan = self.printed(config(), 8, "pp=2,dp=2,tp=2,micro_batch=1", "plan",
+                             recipe(global_batch=8))
+        axes = re.findall(r'plan.axis "(\w+)" \[(.*)\]', plan)
+        self.assertEqual(axes, [("pipe", "2"), ("data", "2"), ("tensor", "2")])
+        table = self.table(config(), 8, "pp=2,dp=2,tp=2,micro_batch=1", recipe(global_batch=8))
+        self.assertEqual((table["ranks"], table["micro_batches"]), (2, 4))
+        # Left out, a micro-batch is small enough that a pipeline has a use.
+        free = self.table(config(), 2, "pp=2", recipe(global_batch=64))
+        self.assertEqual(free["micro_batches"], 8)
+
+    def test_same_request_same_bytes(self):
+        for emit in ("plan", "pipe"):
+            once, again = (self.printed(config(), 4, "pp=2,vp=2", emit) for _ in range(2))
+            self.assertEqual(once, again)
+
+    def test_no_pipeline_is_one_stage(self):
+        plan = self.printed(config(), 1, None, "plan")
+        self.assertNotIn("pipe", plan)
+        self.assertEqual(plan, self.printed(config(), 1, "pp=1,vp=1,schedule=1f1b", "plan"))
+        table = self.table(config(), 1, "micro_batch=2", recipe(global_batch=8))
+        self.assertEqual((table["stages"], table["micro_batches"], table["bubble"]), (1, 4, 0))
+
+    def test_plans_that_do_not_fit(self):
+        """A plan, edited wrongly at one place; among them case A04."""
+        four = recipe(global_batch=8, micro_batch=1)
+        made = self.printed(config("t0-tied"), 4, "pp=2,tp=2,micro_batch=1", "plan", four)
+        for old, new, kind, *says in (
+                ("counts [1, 2]", "counts [1, 1]", "plan.stage_layers_mismatch", "3", "4"),
+                ("counts [2, 1]", "counts [9223372036854775807, 1]", "plan.stage_layers_mismatch"),
+                ('["block", "head"] counts [2, 1]', '["head", "block"] counts [1, 2]',
+                 "plan.stage_layers_mismatch", "layer 3", "block"),
+                ('["block", "head"]', '["blok", "head"]', "plan.unknown_kind", "block"),
+                ('over "pipe"', 'over "pip"', "plan.unknown_axis", "pipe"),
+                ('over "pipe"', 'over "tensor"', "plan.axis_used_twice", "tensor"),
+                ('"1f1b"', '"1f2b"', "plan.unknown_schedule", "1f1b"),
+                ('"1f1b"', '"interleaved"', "plan.schedule_stages", "1f1b"),
+                ('"model.embed_tokens.weight" stages', '"model.norm.weight" stages',
+                 "plan.shared_mismatch", "model.embed_tokens.weight"),
+                ('"pipe" [2]', '"pipe" [1]', "plan.ranks_mismatch")):
+            with self.subTest(new=new):
+                self.assertIn(old, made)
+                self.refused_plan(made.replace(old, new, 1), 4, four, kind, says)
+        shared = re.search(r" *plan.shared.*\n", made)[0]
+        self.refused_plan(made.replace(shared, ""), 4, four, "plan.shared_mismatch",
+                     ["stages [0, 1]"])
+        head = re.search(r" *plan.stage layers \[\"block\", \"head\"\].*\n", made)[0]
+        more = ' plan.stage layers ["block"] counts [1]\n' + head.replace("[2, 1]", "[1, 1]")
+        self.refused_plan(made.replace(head, more), 4, four, "plan.stages_indivisible", ["3", "2"])
+        # A04: one stage that says it has fewer layers than the model.
+        single = self.printed(config(), 1, None, "plan")
+        layout = re.search(r" *plan.layout.*\n", single)[0]
+        single = single.replace(layout, ' plan.axis "pipe" [1]\n' + layout + """
+            plan.pipeline "1f1b" over "pipe" {
+              plan.stage layers ["embed", "block", "head"] counts [1, 1, 1]
+            }\n""")
+        self.refused_plan(single, 1, None, "plan.stage_layers_mismatch", ["1", "4"], model=config())
+
+    def refused_plan(self, plan, ranks, values, kind, says, model=None):
+        path = self.fresh("plan", ".mlir")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(plan)
+        error = self.refused_compile(kind, model or config("t0-tied"), ranks, None,
+                                     values or recipe(), extra=["--plan", path, "--emit=pipe"],
+                                     says=says)
+        self.assertTrue(error["rule"], error)
+        self.assertTrue(error["suggestions"], error)
+        self.assertTrue(error["where"], error)
+
+    def test_running_one_is_refused(self):
+        """Whatever goes further than the table, whether the plan is made or read."""
+        path = self.path("made.mlir")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.printed(config(), 2, "pp=2", "plan"))
+        for extra in ([], ["--emit=apply"], ["--emit=dist"], ["--emit=exec"], ["--emit=image"]):
+            for pins, plan in (("pp=2", []), (None, ["--plan", path])):
+                with self.subTest(extra=extra, pins=pins):
+                    error = self.refused_compile("plan.pipeline_unsupported", config(), 2, pins,
+                                                 recipe(), extra=[*plan, *extra])
+                    self.assertTrue(error["given"] and error["rule"])
+                    self.assertIn("--pin pp=1", error["suggestions"])
+
+
+harness.main()
