@@ -26,7 +26,7 @@ struct Advice {
 };
 constexpr Advice advices[] = {
     {ENOENT, "every folder of the path is there, and so is what is read",
-     "check the name, or make its folder first"},
+     "check the name and the folder that it is in"},
     {ENOTDIR, "every part of the path but the last is a folder", "another path"},
     {EISDIR, "the name is not that of a folder", "a name within that folder"},
     {EACCES, "this user may use what is named", "other permissions, or another place"},
