@@ -47,5 +47,7 @@
 
 
 // What is left out is said when the rest is compiled.
-// RUN: cleave compile %S/configs/gemma-3-27b.json --emit=nn 2>&1 >/dev/null | FileCheck %s --check-prefix=NOTES
+// RUN: mkdir -p %t && cp %S/Inputs/parts.json %t/config.json
+// RUN: cleave compile %t --cluster local:1 --seq-len 4 -o %t/train 2>&1 | FileCheck %s --check-prefix=NOTES
 // NOTES: note: the text model in "text_config" is what is described; what the file has beside it for other media is not compiled
+// NOTES: train: 944 parameters

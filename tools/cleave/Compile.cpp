@@ -126,8 +126,9 @@ std::span<const Compilation::Phase> Compilation::phases() {
 rt::Status Compilation::import() {
   if (request.model) {
     // What was assumed or left out, such as the parts of a model beside its text.
-    for (const std::string &note : request.model->notes)
-      fmt::print(stderr, "note: {}\n", note);
+    if (request.emit.empty())
+      for (const std::string &note : request.model->notes)
+        fmt::print(stderr, "note: {}\n", note);
     module = frontend::importModel(*request.model, context);
     return rt::Status::success();
   }
