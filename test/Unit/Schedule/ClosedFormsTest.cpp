@@ -63,6 +63,14 @@ TEST(ClosedForms, InFlightOfTheCases) {
   EXPECT_EQ(run("gpipe", 4, 1, 8, {1, 2, 0}).facts.inFlight, (List{8, 8, 8, 8}));
 }
 
+TEST(ClosedForms, SlotsInUseActionByAction) {
+  const pipe::Table table = run("1f1b", 2, 1, 3, {1, 2, 0}).table;
+  using List = std::vector<int64_t>;
+  // F0 send F1 send, recv B0, F2 send, recv B1, recv B2.
+  EXPECT_EQ(slotsInUse(table, 0), (List{1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1}));
+  EXPECT_EQ(slotsInUse(table, 1), List(12, 1));
+}
+
 TEST(ClosedForms, OneStageOnARank) {
   for (int64_t p = 1; p <= 12; ++p)
     for (int64_t m = 1; m <= 30; ++m)
