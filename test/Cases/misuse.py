@@ -191,7 +191,8 @@ class Outputs(harness.Case):
     def test_closed_standard_output(self):
         for command, code in (("inspect {m} >&-", 4), ("inspect {m} >/dev/full", 4),
                               ("compile {m} --emit=nn >&-", 4),
-                              ("compile {m} --emit=plan -o {o} >&- 2>&-", 0)):
+                              ("compile {m} --emit=plan -o {o} >&- 2>&-", 0),
+                              ("compile {m} -o {o} >&- 2>&-", 0)):
             text = command.format(m=self.model, o=self.path("out"))
             done = harness.run(["sh", "-c", f"{CLEAVE} {text}"])
             self.assertEqual(done.returncode, code, text)

@@ -81,7 +81,7 @@ private:
   }
   void progress(std::string_view phase) {
     if (isatty(STDERR_FILENO))
-      fmt::print(stderr, "\r\033[Kcompile: {}", phase);
+      tell("\r\033[Kcompile: {}", phase);
   }
 
   CompileRequest request;
@@ -128,7 +128,7 @@ rt::Status Compilation::import() {
     // What was assumed or left out, such as the parts of a model beside its text.
     if (request.emit.empty())
       for (const std::string &note : request.model->notes)
-        fmt::print(stderr, "note: {}\n", note);
+        tell("note: {}\n", note);
     module = frontend::importModel(*request.model, context);
     return rt::Status::success();
   }
@@ -182,7 +182,7 @@ rt::Status Compilation::checkBudget() {
                                     "device of {} has {:.1f} GB",
                                     bytes / 1e9, cluster->name, memory / 1e9);
   if (request.allowOverBudget) {
-    fmt::print(stderr, "warning[plan.over_budget]: {}\n", message);
+    tell("warning[plan.over_budget]: {}\n", message);
     return rt::Status::success();
   }
   return rt::userError("plan.over_budget", message)
@@ -264,12 +264,11 @@ void Compilation::tellBinary() const {
   std::string memory;
   if (program.prediction.bytesPerRank)
     memory = fmt::format(", {:.0f} MB a rank", *program.prediction.bytesPerRank / 1e6);
-  fmt::print(stderr, "{}: {} parameters, {} rank{} ({}), {} × {} tokens a step{}\n", request.output,
-             grouped(parameters), ranks, ranks == 1 ? "" : "s", fmt::join(axes, " × "),
-             program.batch.globalBatch, program.batch.sequence, memory);
+  tell("{}: {} parameters, {} rank{} ({}), {} × {} tokens a step{}\n", request.output,
+       grouped(parameters), ranks, ranks == 1 ? "" : "s", fmt::join(axes, " × "),
+       program.batch.globalBatch, program.batch.sequence, memory);
   const bool here = request.output.find('/') == std::string::npos;
-  fmt::print(stderr, "run it: {}{} --data TOKENS.bin --steps N\n", here ? "./" : "",
-             request.output);
+  tell("run it: {}{} --data TOKENS.bin --steps N\n", here ? "./" : "", request.output);
 }
 
 static rt::Status unknownPhase(const std::string &name, std::vector<std::string> names) {

@@ -9,6 +9,9 @@
 
 #include "runtime/Base/Status.h"
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <functional>
 #include <span>
 #include <string>
@@ -27,5 +30,11 @@ rt::Status checkOutputFolder(const std::string &path);
 /// The file aside goes with a failure, and with a signal that ends the process.
 rt::Status writeAside(const std::string &path,
                       const std::function<rt::Status(const std::string &aside)> &write);
+
+/// Writes to standard error what is worth knowing and no result. That it cannot be
+/// written is no failure.
+template <typename... Args> void tell(fmt::format_string<Args...> text, Args &&...args) {
+  std::fputs(fmt::format(text, std::forward<Args>(args)...).c_str(), stderr);
+}
 
 } // namespace cleave::tool

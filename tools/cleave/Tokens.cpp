@@ -45,8 +45,8 @@ static rt::Status checkVocabulary(const std::string &name) {
 static void report(const rt::ByteTokenSummary &summary, int64_t endOfDocument,
                    const std::string &output, bool json) {
   if (!json) {
-    fmt::print(stderr, "{}: {} tokens in {} document{}, vocabulary {}\n", output, summary.tokens,
-               summary.documents, summary.documents == 1 ? "" : "s", endOfDocument + 1);
+    tell("{}: {} tokens in {} document{}, vocabulary {}\n", output, summary.tokens,
+         summary.documents, summary.documents == 1 ? "" : "s", endOfDocument + 1);
     return;
   }
   rt::JsonWriter out;
