@@ -64,20 +64,13 @@ std::optional<ChunkObstacle> splitForBlocks(ArrayRef<Operation *> ops, StringRef
   return std::nullopt;
 }
 
-/// The operators of `joint` that its first results depend on: its forward, in order.
-static SmallVector<Operation *> forwardOf(func::FuncOp joint) {
-  Block &body = joint.getBody().front();
-  size_t gradients = joint->getAttrOfType<DenseI64ArrayAttr>("nn.joint.arguments").size();
+llvm::DenseSet<Operation *> dependenciesOf(ValueRange roots) {
   llvm::DenseSet<Operation *> needed;
-  SmallVector<Value> work(body.getTerminator()->getOperands().drop_back(gradients));
+  SmallVector<Value> work(roots);
   while (!work.empty())
     if (Operation *op = work.pop_back_val().getDefiningOp(); op && needed.insert(op).second)
       llvm::append_range(work, op->getOperands());
-  SmallVector<Operation *> ordered;
-  for (Operation &op : body.without_terminator())
-    if (needed.contains(&op))
-      ordered.push_back(&op);
-  return ordered;
+  return needed;
 }
 
 std::optional<ChunkObstacle> findBlockObstacle(func::FuncOp joint, StringRef dim) {
@@ -85,12 +78,16 @@ std::optional<ChunkObstacle> findBlockObstacle(func::FuncOp joint, StringRef dim
   for (Value v : body.getTerminator()->getOperands())
     if (has(v, dim) && nn::findDim(v.getType(), dim) != 0)
       return obstacle(joint, "returns a value whose blocks along '" + dim + "' are not contiguous");
-  SmallVector<Operation *> forward = forwardOf(joint), backward;
-  llvm::DenseSet<Operation *> inForward(forward.begin(), forward.end());
-  for (Operation &op : body.without_terminator())
-    if (!inForward.contains(&op) ||
+  size_t gradients = joint->getAttrOfType<DenseI64ArrayAttr>("nn.joint.arguments").size();
+  auto needed = dependenciesOf(body.getTerminator()->getOperands().drop_back(gradients));
+  SmallVector<Operation *> forward, backward;
+  for (Operation &op : body.without_terminator()) {
+    if (needed.contains(&op))
+      forward.push_back(&op);
+    if (!needed.contains(&op) ||
         llvm::all_of(op.getResults(), [&](Value v) { return has(v, dim); }))
       backward.push_back(&op);
+  }
   BlockSplit split;
   if (auto found = splitForBlocks(forward, dim, split))
     return found;

@@ -30,4 +30,7 @@ std::optional<ChunkObstacle> splitForBlocks(llvm::ArrayRef<mlir::Operation *> op
 /// Nothing if it can.
 std::optional<ChunkObstacle> findBlockObstacle(mlir::func::FuncOp joint, llvm::StringRef dim);
 
+/// The operators that `roots` depend on, in the block that computes them.
+llvm::DenseSet<mlir::Operation *> dependenciesOf(mlir::ValueRange roots);
+
 } // namespace cleave

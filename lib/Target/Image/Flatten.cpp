@@ -1,28 +1,12 @@
 //===- Flatten.cpp - An entry without calls --------------------------------===//
 
 #include "lib/Target/Image/Flatten.h"
+#include "cleave/Support/Inline.h"
 #include "dialects/NN/NN.h"
 #include "mlir/IR/Builders.h"
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 namespace cleave::image {
-
-static LogicalResult inlineCall(func::CallOp call) {
-  auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
-  if (!callee || callee.isExternal())
-    return call.emitOpError("calls a function without a body");
-  OpBuilder b(call);
-  IRMapping map;
-  map.map(callee.getArguments(), call.getOperands());
-  for (Operation &op : callee.getBody().front().without_terminator())
-    b.clone(op, map);
-  Operation *end = callee.getBody().front().getTerminator();
-  for (auto [result, value] : llvm::zip(call.getResults(), end->getOperands()))
-    result.replaceAllUsesWith(map.lookup(value));
-  call.erase();
-  return success();
-}
 
 LogicalResult flattenCalls(func::FuncOp entry) {
   // A callee may call in turn; layers do not recurse.

@@ -1,6 +1,7 @@
 //===- Split.cpp - A joint graph cut into forward and backward -------------===//
 
 #include "lib/Transforms/ApplyPlan/Split.h"
+#include "cleave/Analysis/Blocks.h"
 #include "dialects/NN/NN.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
@@ -8,16 +9,6 @@
 
 using namespace mlir;
 namespace cleave {
-
-/// The operators that `roots` depend on.
-static llvm::DenseSet<Operation *> slice(ValueRange roots) {
-  llvm::DenseSet<Operation *> needed;
-  SmallVector<Value> work(roots);
-  while (!work.empty())
-    if (Operation *op = work.pop_back_val().getDefiningOp(); op && needed.insert(op).second)
-      llvm::append_range(work, op->getOperands());
-  return needed;
-}
 
 static func::FuncOp makeFunction(func::FuncOp joint, StringRef name, TypeRange inputs,
                                  TypeRange results) {
@@ -55,7 +46,7 @@ SplitKind splitJoint(func::FuncOp joint, const std::optional<llvm::StringSet<>> 
   ValueRange results = end->getOperands().take_front(split.results);
   ValueRange wanted = end->getOperands().drop_front(split.results);
 
-  llvm::DenseSet<Operation *> forward = slice(results), backward = slice(wanted);
+  llvm::DenseSet<Operation *> forward = dependenciesOf(results), backward = dependenciesOf(wanted);
   for (Operation *op : forward)
     backward.erase(op);
 

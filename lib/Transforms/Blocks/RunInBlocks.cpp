@@ -1,6 +1,7 @@
 //===- RunInBlocks.cpp - A dimension gone through in blocks -----------------===//
 
 #include "cleave/Analysis/Blocks.h"
+#include "cleave/Support/Inline.h"
 #include "cleave/Transforms/Blocks/Blocks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -37,7 +38,10 @@ public:
       : call(call), dim(dim), blocks(blocks), loc(call.getLoc()), b(call) {}
 
   LogicalResult run() {
-    SmallVector<Operation *> ops = inlineBody();
+    auto inlined = inlineCall(call);
+    if (failed(inlined))
+      return failure();
+    SmallVector<Operation *> ops = std::move(*inlined);
     addFollowers(ops);
     if (auto found = splitForBlocks(ops, dim, split))
       return refuse(*found);
@@ -93,20 +97,6 @@ private:
     Value begin;
     StateRows rows;
   };
-
-  SmallVector<Operation *> inlineBody() {
-    auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
-    IRMapping map;
-    map.map(callee.getArguments(), call.getOperands());
-    SmallVector<Operation *> ops;
-    for (Operation &op : callee.getBody().front().without_terminator())
-      ops.push_back(b.clone(op, map));
-    for (auto [result, value] :
-         llvm::zip(call.getResults(), callee.getBody().front().getTerminator()->getOperands()))
-      result.replaceAllUsesWith(map.lookup(value));
-    call.erase();
-    return ops;
-  }
 
   /// Operators behind the call that can take its results block by block: padding that
   /// is masked before it reaches a kept tensor.
