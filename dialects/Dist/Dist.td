@@ -93,6 +93,25 @@ def Dist_AllReduceOp : Dist_Exchange<"all_reduce", [SameOperandsAndResultType]> 
   let assemblyFormat = "$input $kind `on` $mesh $axes attr-dict `:` type($result)";
 }
 
+def Dist_StageSumOp : Dist_Op<"stage_sum", [Pure, SameOperandsAndResultType,
+    DeclareOpInterfaceMethods<ShardingRuleInterface>,
+    DeclareOpInterfaceMethods<StageExchangeInterface>]> {
+  let summary = "The sum over stages of a pipeline, which run other programs";
+  let description = [{
+    `ranks` are those along the pipeline's `axes` that take part, this one among them;
+    their programs have the same operator. The axes are of the whole mesh, and none of
+    the stage's own.
+
+    ```mlir
+    %sum = dist.stage_sum %gradient over ["pipe"] ranks [0, 3] : tensor<256x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input, StrArrayAttr:$axes, DenseI64ArrayAttr:$ranks);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input `over` $axes `ranks` $ranks attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
 def Dist_AllGatherOp : Dist_Exchange<"all_gather"> {
   let summary = "Joins the blocks of a group along one dimension, padding cut off";
   let arguments = (ins AnyRankedTensor:$input, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes,

@@ -161,3 +161,33 @@ LogicalResult OffsetOp::interpretRanks(Operands, Results out) {
     out[rank][0].data[0] = static_cast<double>(mesh.coordinate(rank, axes) * getBlock());
   });
 }
+
+//===----------------------------------------------------------------------===//
+// StageSumOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult StageSumOp::verify() {
+  if (getRanks().empty() || getRanks().front() < 0 ||
+      !llvm::is_sorted(getRanks(), std::less_equal<>()))
+    return emitOpError("needs ranks along the axis, in order");
+  return success();
+}
+
+ArrayRef<int64_t> StageSumOp::getStageRanks() { return getRanks(); }
+
+/// Element by element. Partial values would be completed over other ranks in other
+/// stages, so none may pass: the operator says nothing of being linear.
+ShardingRule StageSumOp::getShardingRule() {
+  ShardingRule rule;
+  rule.operands.emplace_back();
+  rule.results.emplace_back();
+  for (auto [d, size] : llvm::enumerate(getType().getShape())) {
+    Factor factor;
+    factor.name = "dim " + std::to_string(d);
+    factor.size = size;
+    rule.factors.push_back(std::move(factor));
+    rule.operands[0].push_back(static_cast<int>(d));
+    rule.results[0].push_back(static_cast<int>(d));
+  }
+  return rule;
+}

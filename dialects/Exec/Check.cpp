@@ -26,15 +26,24 @@ public:
       : program(program), mesh(std::move(mesh)), symbols(symbols) {}
 
   LogicalResult check() {
+    if (program.getPart()) {
+      auto ranks = ranksAlong(program, dist::axesOf(program.getOverAttr()));
+      if (failed(ranks))
+        return failure();
+      if (static_cast<int64_t>(*program.getPart()) >= *ranks)
+        return program.emitOpError()
+               << "is part " << *program.getPart() << " of a pipeline of " << *ranks << " ranks";
+    }
     for (auto segment : program.getOps<SegmentOp>()) {
       segments[segment.getName()] = static_cast<int64_t>(segment.getBytes());
       segmentNames.push_back(segment.getName());
     }
     for (auto group : program.getOps<GroupOp>()) {
       auto members = ranksAlong(group, dist::axesOf(group.getAxes()));
-      if (failed(members))
+      if (failed(members) || failed(checkMembers(group, *members)))
         return failure();
-      groups[group.getName()] = *members;
+      groups[group.getName()] =
+          group.getMembers() ? static_cast<int64_t>(group.getMembers()->size()) : *members;
       groupNames.push_back(group.getName());
     }
     for (Operation &op : program.getBody().front())
@@ -51,6 +60,12 @@ private:
       return checkAddress(&op, exchange.getAt(), 4, 1);
     if (auto state = dyn_cast<StateOp>(op))
       return checkState(state);
+    if (auto stage = dyn_cast<StageOp>(op)) {
+      for (AtAttr at : stage.getAddresses())
+        if (failed(checkAddress(stage, at, 4, 1)))
+          return failure();
+      return success();
+    }
     if (auto index = dyn_cast<RankIndexOp>(op)) {
       auto ranks = ranksAlong(index, dist::axesOf(index.getAxes()));
       if (failed(ranks))
@@ -161,6 +176,16 @@ private:
         return failure();
     }
     return success();
+  }
+
+  static LogicalResult checkMembers(GroupOp group, int64_t ranks) {
+    auto members = group.getMembers();
+    if (!members)
+      return success();
+    if (!members->empty() && llvm::is_sorted(*members, std::less_equal<>()) &&
+        members->front() >= 0 && members->back() < ranks)
+      return success();
+    return group.emitOpError() << "needs members from 0 to " << ranks - 1 << ", in order";
   }
 
   /// Number of ranks along `axes`, none of which may come twice.

@@ -5,8 +5,12 @@ include "dialects/Exec/Commands.td"
 
 def Exec_ProgramOp : Exec_Op<"program", [IsolatedFromAbove, SingleBlock, NoTerminator,
     NoRegionArguments, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "The program of every rank of a mesh";
+  let summary = "The program of every rank of a mesh, or of those of one place in a pipeline";
   let description = [{
+    With `part` it is that of the ranks which have this index along the axes `over`,
+    and each of the other indices has a program of its own. It then has an
+    `exec.stage` and entries of its own for each of its stages, and no `microbatch`.
+
     Holds segments, groups, constants, state, what is exchanged with the runtime, and
     entries, in any order. Kernels are functions beside it. Names of segments and
     groups are its own and no symbols, so that they don't meet names of kernels.
@@ -14,9 +18,10 @@ def Exec_ProgramOp : Exec_Op<"program", [IsolatedFromAbove, SingleBlock, NoTermi
     The verifier follows every name and address: an address must lie in its segment
     in every iteration, sizes must fit groups and kernels.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$mesh);
+  let arguments = (ins FlatSymbolRefAttr:$mesh, OptionalAttr<Exec_Size>:$part,
+                       OptionalAttr<StrArrayAttr>:$over);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "`on` $mesh attr-dict-with-keyword $body";
+  let assemblyFormat = "`on` $mesh (`part` $part^ `over` $over)? attr-dict-with-keyword $body";
   let hasRegionVerifier = 1;
 }
 
@@ -25,14 +30,21 @@ class Exec_Part<string mnemonic, list<Trait> traits = []>
 
 def Exec_SegmentOp : Exec_Part<"segment"> {
   let summary = "Memory of the rank, allocated once and zero at first";
-  let arguments = (ins StrAttr:$name, Exec_Size:$bytes);
-  let assemblyFormat = "$name $bytes attr-dict";
+  let description = [{
+    There may be several `copies` of it, one for each slot of a pipeline: addresses are
+    those in one copy, and an entry of a stage runs on the copy of its slot.
+  }];
+  let arguments = (ins StrAttr:$name, Exec_Size:$bytes,
+                       DefaultValuedAttr<Exec_Count, "1">:$copies);
+  let assemblyFormat = "$name $bytes (`copies` $copies^)? attr-dict";
 }
 
 def Exec_GroupOp : Exec_Part<"group"> {
   let summary = "Ranks that differ along some axes of the mesh only";
-  let arguments = (ins StrAttr:$name, StrArrayAttr:$axes);
-  let assemblyFormat = "$name $axes attr-dict";
+  let description = [{ Of these, those with an index in `members`, where it is given. }];
+  let arguments = (ins StrAttr:$name, StrArrayAttr:$axes,
+                       OptionalAttr<DenseI64ArrayAttr>:$members);
+  let assemblyFormat = "$name $axes (`members` $members^)? attr-dict";
 }
 
 def Exec_TableOp : Exec_Part<"table"> {
@@ -57,6 +69,9 @@ def Exec_StateOp : Exec_Part<"state"> {
     files. `mean` and `std`: how it starts where no weights are given. The gradient
     (`as`) and the moments (`moments_as`) may be cut in other ways.
 
+    A `copy` is that of a tensor which the program of another stage has too, and which
+    that one saves and counts.
+
     With `layers` [first, count, step] it stands for one tensor in each of `count` layers, whose
     slots lie `step` of their address apart; what is between braces in the name is the
     number of the layer.
@@ -67,7 +82,7 @@ def Exec_StateOp : Exec_Part<"state"> {
       value <weights + 0, 16384 step 16384> gradient <gradients + 0, 16384 step 16384>
     ```
   }];
-  let arguments = (ins StrAttr:$name, OptionalAttr<DenseI64ArrayAttr>:$layers,
+  let arguments = (ins StrAttr:$name, UnitAttr:$copy, OptionalAttr<DenseI64ArrayAttr>:$layers,
                        DenseI64ArrayAttr:$shape, DenseI64ArrayAttr:$file_shape,
                        Exec_Sharding:$sharding, UnitAttr:$decay, F64Attr:$mean, F64Attr:$std,
                        Exec_AtAttr:$value, OptionalAttr<Exec_AtAttr>:$gradient,
@@ -76,7 +91,7 @@ def Exec_StateOp : Exec_Part<"state"> {
                        OptionalAttr<Exec_Sharding>:$moment_sharding,
                        OptionalAttr<StrArrayAttr>:$aliases);
   let assemblyFormat = [{
-    $name (`layers` $layers^)? `shape` $shape `file` $file_shape `sharding` $sharding
+    $name (`copy` $copy^)? (`layers` $layers^)? `shape` $shape `file` $file_shape `sharding` $sharding
     (`decay` $decay^)? `mean` $mean `std` $std `value` $value (`gradient` $gradient^)?
     (`as` $gradient_sharding^)? (`moment1` $moment1^)? (`moment2` $moment2^)?
     (`moments_as` $moment_sharding^)? (`aliases` $aliases^)? attr-dict
@@ -124,10 +139,32 @@ def Exec_ExchangeOp : Exec_Part<"exchange"> {
   let hasVerifier = 1;
 }
 
+def Exec_StageOp : Exec_Part<"stage"> {
+  let summary = "A stage of a pipeline: where what it exchanges with its neighbours lies";
+  let description = [{
+    `inputs` come from the stage before and are read by its forward, `outputs` are made
+    by that for the next one; `output_gradients` come from there and are read by its
+    backward, which makes `input_gradients`. They lie in a segment that has a copy for
+    each slot.
+  }];
+  let arguments = (ins Exec_Size:$number, Exec_Addresses:$inputs, Exec_Addresses:$outputs,
+                       Exec_Addresses:$output_gradients, Exec_Addresses:$input_gradients);
+  let assemblyFormat = [{
+    $number `inputs` $inputs `outputs` $outputs `output_gradients` $output_gradients
+    `input_gradients` $input_gradients attr-dict
+  }];
+  let extraClassDeclaration = [{
+    /// All of these addresses.
+    ::llvm::SmallVector<AtAttr> getAddresses();
+  }];
+}
+
 def Exec_EntryKind : I32EnumAttr<"EntryKind", "When an entry runs", [
     I32EnumAttrCase<"Begin", 0, "begin">, I32EnumAttrCase<"Count", 1, "count">,
     I32EnumAttrCase<"Prepare", 2, "prepare">, I32EnumAttrCase<"Microbatch", 3, "microbatch">,
-    I32EnumAttrCase<"Update", 4, "update">, I32EnumAttrCase<"Evaluate", 5, "evaluate">]> {
+    I32EnumAttrCase<"Update", 4, "update">, I32EnumAttrCase<"Evaluate", 5, "evaluate">,
+    I32EnumAttrCase<"Forward", 6, "forward">, I32EnumAttrCase<"Backward", 7, "backward">,
+    I32EnumAttrCase<"Weights", 8, "weights">]> {
   let cppNamespace = "::cleave::exec";
 }
 
@@ -137,10 +174,14 @@ def Exec_EntryOp : Exec_Part<"entry", [SingleBlock, NoTerminator, NoRegionArgume
     A step runs begin, count for each micro-batch, prepare, microbatch for each, update.
     Evaluation runs begin, count, prepare, evaluate. An entry that is not there does
     nothing.
+
+    In a pipeline forward, backward and weights are of one `stage` and run as the
+    schedule says; there is an evaluate for each stage, and one without a stage, which
+    runs behind them.
   }];
-  let arguments = (ins Exec_EntryKind:$kind);
+  let arguments = (ins Exec_EntryKind:$kind, OptionalAttr<Exec_Size>:$stage);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$kind attr-dict-with-keyword $body";
+  let assemblyFormat = "$kind (`stage` $stage^)? attr-dict-with-keyword $body";
   let hasRegionVerifier = 1;
 }
 

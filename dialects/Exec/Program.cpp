@@ -122,6 +122,32 @@ LogicalResult RepeatOp::verify() {
 
 LogicalResult RepeatOp::verifyRegions() { return verifyCommands(getBody().front()); }
 
+/// Entries of a stage are of one that the program has; the others have none.
+static LogicalResult verifyStageOf(EntryOp entry) {
+  auto program = cast<ProgramOp>(entry->getParentOp());
+  const EntryKind kind = entry.getKind();
+  const bool needs =
+      kind == EntryKind::Forward || kind == EntryKind::Backward || kind == EntryKind::Weights;
+  if (needs != entry.getStage().has_value() && kind != EntryKind::Evaluate)
+    return entry.emitOpError() << "is '" << stringifyEntryKind(kind) << "', which runs "
+                               << (needs ? "for one stage: it needs `stage`" : "for no stage");
+  if (kind == EntryKind::Microbatch && program.getPart())
+    return entry.emitOpError("runs a micro-batch at once; in a pipeline its stages do");
+  if (entry.getStage() && llvm::none_of(program.getOps<StageOp>(), [&](StageOp stage) {
+        return stage.getNumber() == *entry.getStage();
+      }))
+    return entry.emitOpError() << "is of stage " << *entry.getStage()
+                               << ", which the program has not";
+  return success();
+}
+
+SmallVector<AtAttr> StageOp::getAddresses() {
+  SmallVector<AtAttr> all;
+  for (ArrayAttr list : {getInputs(), getOutputs(), getOutputGradients(), getInputGradients()})
+    llvm::append_range(all, list.getAsRange<AtAttr>());
+  return all;
+}
+
 LogicalResult ProgramOp::verifyRegions() {
   llvm::StringSet<> names;
   auto isFresh = [&](Twine name) { return names.insert(name.str()).second; };
@@ -138,8 +164,17 @@ LogicalResult ProgramOp::verifyRegions() {
       if (!isFresh(Twine("exchange ") + stringifyField(exchange.getField())))
         return op.emitOpError() << "places '" << stringifyField(exchange.getField()) << "' twice";
     } else if (auto entry = dyn_cast<EntryOp>(op)) {
-      if (!isFresh(Twine("entry ") + stringifyEntryKind(entry.getKind())))
-        return op.emitOpError() << "has '" << stringifyEntryKind(entry.getKind()) << "' twice";
+      if (failed(verifyStageOf(entry)))
+        return failure();
+      std::string stage = entry.getStage() ? " of stage " + std::to_string(*entry.getStage()) : "";
+      if (!isFresh(Twine("entry ") + stringifyEntryKind(entry.getKind()) + stage))
+        return op.emitOpError() << "has '" << stringifyEntryKind(entry.getKind()) << "'" << stage
+                                << " twice";
+    } else if (auto stage = dyn_cast<StageOp>(op)) {
+      if (!getPart())
+        return op.emitOpError("is a stage of what is no part of a pipeline");
+      if (!isFresh(Twine("stage ") + Twine(stage.getNumber())))
+        return op.emitOpError() << "defines stage " << stage.getNumber() << " twice";
     } else if (auto state = dyn_cast<StateOp>(op)) {
       for (int64_t i = 0; i < state.getCount(); ++i)
         if (!isFresh(Twine("state ") + state.getTensorName(i)))

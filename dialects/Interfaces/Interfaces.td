@@ -102,6 +102,19 @@ def CollectiveInterface : OpInterface<"CollectiveOpInterface"> {
   ];
 }
 
+def StageExchangeInterface : OpInterface<"StageExchangeOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    An operator of one operand that adds up values of several stages of a pipeline,
+    which run other programs. Each of them has such an operator, for values of one
+    shape, and each gets the sum.
+  }];
+  let methods = [
+    InterfaceMethod<"Which ranks along the pipeline's axis take part, in order.",
+      "::llvm::ArrayRef<int64_t>", "getStageRanks">,
+  ];
+}
+
 def StateInterface : OpInterface<"StateOpInterface"> {
   let cppNamespace = "::cleave";
   let description = [{

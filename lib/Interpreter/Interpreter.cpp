@@ -32,6 +32,7 @@ private:
   LogicalResult step(Operation *op, Frame &frame);
   LogicalResult compute(Operation *op, Frame &frame);
   LogicalResult exchange(CollectiveOpInterface op, Frame &frame);
+  LogicalResult sumStages(StageExchangeOpInterface op, Frame &frame);
   LogicalResult access(StateOpInterface op, Frame &frame);
   LogicalResult enter(CallOpInterface op, Frame &frame);
   LogicalResult repeat(RepeatOpInterface op, Frame &frame);
@@ -165,6 +166,16 @@ LogicalResult Run::exchange(CollectiveOpInterface op, Frame &frame) {
     return op->emitError() << "'" << op->getName() << "' could not be interpreted on "
                            << options.ranks << " ranks";
   return bind(op, byResult(out, op->getNumResults()), frame);
+}
+
+LogicalResult Run::sumStages(StageExchangeOpInterface op, Frame &frame) {
+  if (!options.sumOverStages)
+    return op->emitError() << "'" << op->getName()
+                           << "' adds up stages of a pipeline, of which only one is interpreted";
+  auto sum = options.sumOverStages(op.getStageRanks(), *frame.lookup(op->getOperand(0)));
+  if (failed(sum))
+    return op->emitError() << "'" << op->getName() << "' is not met by the other stages";
+  return bind(op, {std::make_shared<RankTensors>(std::move(*sum))}, frame);
 }
 
 LogicalResult Run::access(StateOpInterface op, Frame &frame) {
@@ -308,6 +319,8 @@ LogicalResult Run::constant(Operation *op, Attribute value, Frame &frame) {
 LogicalResult Run::step(Operation *op, Frame &frame) {
   if (auto collective = dyn_cast<CollectiveOpInterface>(op))
     return exchange(collective, frame);
+  if (auto sum = dyn_cast<StageExchangeOpInterface>(op))
+    return sumStages(sum, frame);
   if (isa<InterpretableOpInterface>(op))
     return compute(op, frame);
   if (auto stateful = dyn_cast<StateOpInterface>(op))

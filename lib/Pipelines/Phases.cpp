@@ -16,11 +16,18 @@
 using namespace mlir;
 namespace cleave {
 
-/// Runs `add`'s passes with the verifier after each.
+/// The programs of a module: one for each place in a pipeline, else the module.
+static SmallVector<ModuleOp> programsOf(ModuleOp module) {
+  SmallVector<ModuleOp> parts(module.getOps<ModuleOp>());
+  return parts.empty() ? SmallVector<ModuleOp>{module} : parts;
+}
+
+/// Runs `add`'s passes on every program, with the verifier after each.
 static rt::Status runPasses(ModuleOp module, function_ref<void(OpPassManager &)> add) {
   return withDiagnostics(*module.getContext(), [&] {
     PassManager manager(module.getContext());
-    add(manager);
+    const bool hasParts = !module.getOps<ModuleOp>().empty();
+    add(hasParts ? manager.nest<ModuleOp>() : manager);
     return manager.run(module);
   });
 }
@@ -90,12 +97,37 @@ rt::StatusOr<OwningOpRef<ModuleOp>> pipePhase(ModuleOp plan) {
   return module;
 }
 
+/// What of a pipeline no program can be made for.
+static LogicalResult checkRunnable(plan::PipelineOp pipeline) {
+  // A schedule that keeps them apart needs a backward without them.
+  if (pipeline.getSchedule() != "zb-h1")
+    return success();
+  InFlightDiagnostic error = pipeline.emitError()
+                             << "plan.schedule_unsupported: this version plans '"
+                             << pipeline.getSchedule() << "' and cannot run it yet";
+  error.attachNote() << "given: " << pipeline.getSchedule();
+  error.attachNote() << "rule: a schedule that runs has whole backward passes";
+  error.attachNote() << "suggestion: --pin schedule=1f1b";
+  error.attachNote() << "suggestion: --emit=pipe, to look at it";
+  return error;
+}
+
 rt::Status applyPhase(ModuleOp module, ModuleOp plan, const OptimizerSettings &optimizer) {
-  rt::Status applied = withDiagnostics(*module.getContext(), [&] {
-    return success(succeeded(applyPlan(module, solutionOf(plan), optimizer)) &&
-                   succeeded(verify(module)));
+  plan::SolutionOp solution = solutionOf(plan);
+  return withDiagnostics(*module.getContext(), [&]() -> LogicalResult {
+    if (auto pipeline = plan::entry<plan::PipelineOp>(solution)) {
+      module.getContext()->loadDialect<pipe::PipeDialect>();
+      if (failed(checkRunnable(pipeline)) || failed(cutStages(module, solution)))
+        return failure();
+      OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
+      if (failed(writeSchedule(b, solution)))
+        return failure();
+    }
+    for (ModuleOp program : programsOf(module))
+      if (failed(applyPlan(program, solution, optimizer)))
+        return failure();
+    return verify(module);
   });
-  return applied;
 }
 
 rt::Status distPhase(ModuleOp module) {

@@ -61,6 +61,36 @@ static const std::string kFurtherModels[] = {"olmo2-mini",  "gemma-mini",       
 INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(kModels));
 INSTANTIATE_TEST_SUITE_P(Further, Golden, testing::ValuesIn(kFurtherModels));
 
+/// Schedules, numbers of micro-batches and stages, and stages beside all other axes, of
+/// models with four blocks between embedding and head.
+static std::vector<Layout> pipelines() {
+  std::vector<Layout> out;
+  auto add = [&](std::string name, int64_t pp, int64_t micros, Layout layout) {
+    layout.name = "pp" + std::to_string(pp) + name + "_micro" + std::to_string(micros);
+    layout.pp = pp;
+    layout.microBatches = micros;
+    out.push_back(std::move(layout));
+  };
+  add("", 2, 1, {});
+  add("", 2, 4, {});
+  add("_gpipe", 2, 4, {.schedule = "gpipe"});
+  add("", 3, 2, {});
+  add("", 4, 8, {});
+  add("_each_layer", 6, 4, {});
+  add("_uneven", 3, 4, {.stageSizes = {1, 4, 1}});
+  add("_uneven_back", 2, 2, {.stageSizes = {5, 1}});
+  add("_interleaved", 2, 4, {.vp = 2});
+  add("_interleaved", 3, 4, {.vp = 2});
+  add("_tp2_sp", 2, 2, {.tp = 2, .sequence = true});
+  add("_dp2_zero1", 2, 2, {.dp = 2, .zero = 1});
+  add("_dp2_tp2_zero2", 2, 2, {.dp = 2, .tp = 2, .zero = 2});
+  add("_dp2_zero3_recompute", 3, 2, {.dp = 2, .zero = 3, .recompute = true});
+  add("_tokens", 2, 2, {.batchPieces = 4, .sequencePieces = 4});
+  add("_vocab3", 2, 2, {.dp = 2, .vocabularyPieces = 3});
+  add("_tp2_novocab_recompute", 2, 4, {.tp = 2, .vocabulary = false, .recompute = true});
+  return out;
+}
+
 static std::vector<Layout> layouts() {
   std::vector<Layout> out;
   struct Degrees {
@@ -109,11 +139,12 @@ static std::vector<Layout> layouts() {
 }
 
 static std::vector<Layout> someLayouts() {
-  static const std::set<std::string> names = {"dp2_tp2",          "dp1_tp4_sp",
-                                              "tp2_pieces_b8_s2", "zero3_dp2_tp2_sp_micro2",
-                                              "recompute",        "dp1_tp2_novocab"};
-  std::vector<Layout> out;
-  for (Layout &layout : layouts())
+  static const std::set<std::string> names = {
+      "dp2_tp2",   "dp1_tp4_sp",      "tp2_pieces_b8_s2", "zero3_dp2_tp2_sp_micro2",
+      "recompute", "dp1_tp2_novocab", "pp3_micro2",       "pp2_tp2_sp_micro2"};
+  std::vector<Layout> all = layouts(), out;
+  llvm::append_range(all, pipelines());
+  for (Layout &layout : all)
     if (names.contains(layout.name))
       out.push_back(std::move(layout));
   return out;
@@ -139,6 +170,11 @@ static std::string nameOf(const testing::TestParamInfo<Layouts::ParamType> &info
 }
 INSTANTIATE_TEST_SUITE_P(All, Layouts,
                          testing::Combine(testing::ValuesIn(kModels), testing::ValuesIn(layouts())),
+                         nameOf);
+INSTANTIATE_TEST_SUITE_P(Pipelines, Layouts,
+                         testing::Combine(testing::Values("t0", "t0-tied", "t0-vocab251",
+                                                          "gpt2-mini"),
+                                          testing::ValuesIn(pipelines())),
                          nameOf);
 INSTANTIATE_TEST_SUITE_P(Some, Layouts,
                          testing::Combine(testing::ValuesIn(kFurtherModels),

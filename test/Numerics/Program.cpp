@@ -1,6 +1,7 @@
 //===- Program.cpp - A golden model as an interpreted program --------------===//
 
 #include "Program.h"
+#include "Stages.h"
 #include "cleave/Frontend/Model.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/NN/NN.h"
@@ -9,6 +10,7 @@
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
 #include <fstream>
+#include <gtest/gtest.h>
 #include <iterator>
 #include <set>
 #include <stdexcept>
@@ -43,7 +45,7 @@ public:
     module = frontend::importModel(need(frontend::readModel(config)), context);
     need(differentiatePhase(*module));
     PlanRequest request;
-    request.ranks = layout.dp * layout.tp;
+    request.ranks = layout.dp * layout.tp * layout.pp;
     request.sequence = kSequence;
     request.globalBatch = layout.batch;
     request.pins.dp = layout.dp;
@@ -53,15 +55,24 @@ public:
     request.pins.vocabulary = layout.vocabulary;
     request.pins.zero = layout.zero;
     request.pins.recompute = layout.recompute;
+    if (layout.pp > 1) {
+      request.pins.pp = layout.pp;
+      request.pins.vp = layout.vp;
+      request.pins.schedule = layout.schedule;
+    }
     auto plan = need(planPhase(*module, request));
     addChunk(solutionOf(*plan));
+    if (!layout.stageSizes.empty())
+      setStages(solutionOf(*plan));
     need(withDiagnostics(context,
                          [&] { return checkPlan(solutionOf(*plan), *module, request.ranks); }));
     need(applyPhase(*module, *plan, OptimizerSettings()));
     need(distPhase(*module));
-    mesh = dist::Mesh(*module->getOps<dist::MeshOp>().begin());
-    options.ranks = static_cast<unsigned>(mesh.ranks());
-    options.observer = [this](Operation *op, ArrayRef<const RankTensors *> results) {
+    for (auto part : module->getOps<ModuleOp>())
+      parts.push_back(std::make_unique<Part>(part));
+    if (parts.empty())
+      parts.push_back(std::make_unique<Part>(*module));
+    parts[0]->options.observer = [this](Operation *op, ArrayRef<const RankTensors *> results) {
       auto path = op->getAttrOfType<StringAttr>("nn.path");
       // Each path once: gradients have those of their operators. A bias or a cap comes last.
       if (path && path.getValue().starts_with("head.logits") &&
@@ -71,21 +82,37 @@ public:
   }
 
   StepResult run() {
-    loadParameters();
+    for (auto &part : parts) {
+      loadParameters(*part);
+      for (auto scalar : part->module.getOps<nn::ScalarOp>())
+        part->state.set(scalar.getSymName(), "value",
+                        RankTensors(part->options.ranks, HostTensor({}, 0.0)));
+    }
+    auto batch = [&](StringRef name, int64_t m) {
+      return name == "tokens" ? tokens(m, 0) : name == "targets" ? targets(m) : positions();
+    };
     for (int64_t m = 0; m < layout.microBatches; ++m)
-      call("count", {targets(m)});
-    call("prepare", {});
-    for (int64_t m = 0; m < layout.microBatches; ++m)
-      call("microbatch", {tokens(m, 0), targets(m), positions()});
-    result.loss = joined(module->lookupSymbol("step.loss"), "step.loss", "value").data[0];
-    for (auto p : module->getOps<nn::ParameterOp>())
-      for (int64_t i = 0; i < p.getCount(); ++i)
-        result.gradients[p.getTensorName(i)] = joined(p, p.getTensorName(i), "gradient");
+      callTogether(parts, "count", {targets(m)});
+    callTogether(parts, "prepare", {});
+    if (auto schedules = module->getOps<pipe::ScheduleOp>(); !schedules.empty())
+      playSchedule((*schedules.begin()).getTable(), parts, batch);
+    else
+      for (int64_t m = 0; m < layout.microBatches; ++m)
+        callTogether(parts, "microbatch", {tokens(m, 0), targets(m), positions()});
+    collect("gradient", result.gradients);
     auto scalar = [](double x) { return HostTensor({}, x); };
-    result.norm = call("update", {scalar(1e-2), scalar(0.1), scalar(0.05)})[1][0].data[0];
-    for (auto p : module->getOps<nn::ParameterOp>())
-      for (int64_t i = 0; i < p.getCount(); ++i)
-        result.values[p.getTensorName(i)] = joined(p, p.getTensorName(i), "value");
+    auto updated = callTogether(parts, "update", {scalar(1e-2), scalar(0.1), scalar(0.05)});
+    // The same in all places.
+    for (auto &results : updated) {
+      result.loss = results[0][0].data[0];
+      result.norm = results[1][0].data[0];
+      EXPECT_EQ(result.loss, updated[0][0][0].data[0]);
+      EXPECT_EQ(result.norm, updated[0][1][0].data[0]);
+    }
+    std::map<std::string, HostTensor> copies;
+    collect("value", result.values, &copies);
+    for (auto &[name, copy] : copies)
+      EXPECT_EQ(copy.data, result.values.at(name).data) << name;
     return std::move(result);
   }
 
@@ -106,18 +133,42 @@ private:
                           ArrayRef<int64_t>{layout.batchPieces, layout.sequencePieces});
   }
 
+  /// Deals the layers out as the layout says.
+  void setStages(plan::SolutionOp solution) {
+    auto pipeline = plan::entry<plan::PipelineOp>(solution);
+    std::vector<std::string> kinds;
+    for (auto stage : pipeline.getOps<plan::StageOp>())
+      for (auto [kind, count] :
+           llvm::zip(stage.getLayers().getAsValueRange<StringAttr>(), stage.getCounts()))
+        kinds.insert(kinds.end(), static_cast<size_t>(count), kind.str());
+    size_t at = 0;
+    for (auto [stage, size] : llvm::zip(pipeline.getOps<plan::StageOp>(), layout.stageSizes)) {
+      SmallVector<StringRef> names;
+      SmallVector<int64_t> counts;
+      for (int64_t i = 0; i < size; ++i, ++at) {
+        if (names.empty() || names.back() != kinds[at]) {
+          names.push_back(kinds[at]);
+          counts.push_back(0);
+        }
+        ++counts.back();
+      }
+      stage.setLayersAttr(Builder(&context).getStrArrayAttr(names));
+      stage.setCountsAttr(Builder(&context).getDenseI64ArrayAttr(counts));
+    }
+  }
+
   dist::ShardingAttr shardingOf(Operation *symbol, StringRef slot) {
     auto sharding = symbol->getAttrOfType<dist::ShardingAttr>(("dist." + slot).str());
     return sharding ? sharding : dist::ShardingAttr::replicated(&context, 0);
   }
 
-  void loadParameters() {
+  void loadParameters(Part &part) {
     auto weights = need(rt::SafeTensorsFile::open(std::string(CLEAVE_TEST_GOLDEN) + "/" + model +
                                                   "/model.safetensors"));
     std::map<std::string, const rt::TensorEntry *> entries;
     for (const rt::TensorEntry &e : weights.tensors())
       entries[e.name] = &e;
-    for (auto p : module->getOps<nn::ParameterOp>())
+    for (auto p : part.module.getOps<nn::ParameterOp>())
       for (int64_t i = 0; i < p.getCount(); ++i) {
         std::string name = p.getTensorName(i);
         auto it = entries.find(name);
@@ -127,32 +178,49 @@ private:
         std::vector<float> values(whole.data.size());
         need(weights.readFloats(*it->second, 0, values));
         std::copy(values.begin(), values.end(), whole.data.begin());
-        state.set(name, "value", cut(whole, shardingOf(p, "value")));
+        part.state.set(name, "value", cut(part, whole, shardingOf(p, "value")));
         HostTensor zeros(whole.shape, 0.0);
         for (StringRef moment : {"moment1", "moment2"})
-          state.set(name, moment, cut(zeros, shardingOf(p, moment)));
+          part.state.set(name, moment, cut(part, zeros, shardingOf(p, moment)));
       }
   }
 
-  RankTensors cut(const HostTensor &whole, dist::ShardingAttr sharding) {
+  static RankTensors cut(const Part &part, const HostTensor &whole, dist::ShardingAttr sharding) {
     RankTensors blocks;
-    for (int64_t r = 0; r < mesh.ranks(); ++r)
-      blocks.push_back(dist::cutBlock(whole, sharding, mesh, r));
+    for (int64_t r = 0; r < part.mesh.ranks(); ++r)
+      blocks.push_back(dist::cutBlock(whole, sharding, part.mesh, r));
     return blocks;
   }
 
-  /// The whole of the tensor `name`, for which `op` stands.
-  HostTensor joined(Operation *op, const std::string &name, StringRef slot) {
-    SmallVector<int64_t> shape;
-    if (auto p = dyn_cast<nn::ParameterOp>(op))
-      shape.assign(p.getTensorType().getShape().begin(), p.getTensorType().getShape().end());
-    const RankTensors *blocks = state.find(name, slot);
+  /// The slot of every tensor, whole. What several places have is added up (gradients)
+  /// or goes to `copies`.
+  void collect(StringRef slot, std::map<std::string, HostTensor> &into,
+               std::map<std::string, HostTensor> *copies = nullptr) {
+    for (auto &part : parts)
+      for (auto p : part->module.getOps<nn::ParameterOp>())
+        for (int64_t i = 0; i < p.getCount(); ++i) {
+          const std::string name = p.getTensorName(i);
+          HostTensor tensor = joined(*part, p, name, slot);
+          auto [it, fresh] = into.try_emplace(name, tensor);
+          if (fresh)
+            continue;
+          if (copies)
+            (*copies)[name] = std::move(tensor);
+          else
+            for (auto [x, y] : llvm::zip(it->second.data, tensor.data))
+              x += y;
+        }
+  }
+
+  /// The whole of the tensor `name`, for which `p` stands.
+  HostTensor joined(Part &part, nn::ParameterOp p, const std::string &name, StringRef slot) {
+    const RankTensors *blocks = part.state.find(name, slot);
     if (!blocks)
       throw std::runtime_error("nothing stored for " + name);
     SmallVector<const HostTensor *> pointers;
     for (const HostTensor &t : *blocks)
       pointers.push_back(&t);
-    return dist::joinBlocks(pointers, shape, shardingOf(op, slot), mesh);
+    return dist::joinBlocks(pointers, p.getTensorType().getShape(), shardingOf(p, slot), part.mesh);
   }
 
   /// Sequences of micro-batch `m`, shifted by `shift` tokens. Rank r of the data
@@ -186,31 +254,11 @@ private:
     return out;
   }
 
-  std::vector<RankTensors> call(StringRef entry, ArrayRef<HostTensor> arguments) {
-    std::vector<RankTensors> results;
-    auto function = module->lookupSymbol<func::FuncOp>(entry);
-    std::vector<RankTensors> blocks;
-    for (auto [i, whole] : llvm::enumerate(arguments))
-      blocks.push_back(
-          cut(whole, function.getArgAttrOfType<dist::ShardingAttr>(i, "dist.sharding")));
-    need(withDiagnostics(context, [&]() -> LogicalResult {
-      auto run = cleave::interpret(cast<FunctionOpInterface>(function.getOperation()), blocks,
-                                   state, options);
-      if (failed(run))
-        return failure();
-      results = std::move(*run);
-      return success();
-    }));
-    return results;
-  }
-
   std::string model;
   Layout layout;
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
-  dist::Mesh mesh;
-  StateStore state;
-  InterpreterOptions options;
+  std::vector<std::unique_ptr<Part>> parts;
   StepResult result;
   std::set<std::string> logitsSeen;
 };

@@ -14,9 +14,9 @@
 
 namespace cleave::test {
 
-/// What a layout pins. `ranks` follow from dp × tp.
+/// What a layout pins. `ranks` follow from dp × tp × pp.
 struct Layout {
-  std::string name;
+  std::string name = {};
   int64_t dp = 1, tp = 1;
   bool sequence = false, vocabulary = true;
   int64_t microBatches = 1;
@@ -32,6 +32,11 @@ struct Layout {
   int64_t vocabularyPieces = 1;
   /// Sequences of the step.
   int64_t batch = 8;
+  /// Ranks of a pipeline, stages on each, and its schedule.
+  int64_t pp = 1, vp = 1;
+  std::string schedule = "1f1b";
+  /// Layers of each stage, where the planner's choice is not meant.
+  std::vector<int64_t> stageSizes = {};
 };
 
 /// Targets that count in sequence `n` of a ragged batch of 32 tokens: none, 9, 18

@@ -66,6 +66,11 @@ struct InterpreterOptions {
   /// Refuse an operator that leaves a NaN in a result. Results hold NaN before
   /// an operator runs, so this finds elements that were never written.
   bool refuseNaN = true;
+  /// Adds up what the stages of a pipeline that are in `ranks` (places along its axis)
+  /// give; each is interpreted as a program of its own, on a thread of its own. Fails
+  /// where another stage does not come.
+  std::function<llvm::FailureOr<RankTensors>(llvm::ArrayRef<int64_t> ranks, const RankTensors &)>
+      sumOverStages;
   /// Called after every operator with its results (by result, then by rank),
   /// those in called functions included.
   std::function<void(mlir::Operation *, llvm::ArrayRef<const RankTensors *>)> observer;

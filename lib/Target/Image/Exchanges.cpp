@@ -54,6 +54,13 @@ bool addExchange(OpBuilder &b, Operation *op, exec::Address source, exec::Addres
         return writer.add<exec::AllReduceOp>(o.getAxes(),
                                              isSum ? exec::Reduction::Sum : exec::Reduction::Max);
       })
+      .Case([&](dist::StageSumOp o) {
+        exec::AllReduceOp::create(b, op->getLoc(), getElementTypeOrSelf(o.getType()), writer.source,
+                                  writer.target,
+                                  layout.group(o.getAxes(), o.getRanksAttr()).getValue(),
+                                  exec::Reduction::Sum, label, writer.source.getBytes());
+        return true;
+      })
       .Case([&](dist::AllGatherOp o) {
         return writer.add<exec::AllGatherOp>(o.getAxes(), cutOf(o.getResult(), o.getDim()));
       })

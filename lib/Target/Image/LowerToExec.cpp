@@ -8,6 +8,7 @@
 
 #include "cleave/Target/Image/Image.h"
 #include "cleave/Transforms/Fusion/Fusion.h"
+#include "dialects/Pipe/Pipe.h"
 #include "lib/Target/Image/Exchanges.h"
 #include "lib/Target/Image/Flatten.h"
 #include "lib/Target/Image/Matmul.h"
@@ -33,18 +34,23 @@ static std::string labelOf(ArrayRef<Operation *> ops) {
 namespace {
 class Lowering {
 public:
-  Lowering(ModuleOp module, exec::ProgramOp program, const cpu::Profile &profile)
-      : profile(profile), builder(module.getContext()), layout(module, program),
+  Lowering(ModuleOp module, exec::ProgramOp program, const cpu::Profile &profile, int64_t slots)
+      : profile(profile), builder(module.getContext()), layout(module, program, slots),
         arena(program, "arena"), kernels(ModuleOp::create(module.getLoc())) {}
 
   LogicalResult run(ModuleOp module, exec::ProgramOp program) {
+    llvm::MapVector<int64_t, SmallVector<func::FuncOp>> ofStages;
+    for (auto entry : program.getOps<exec::EntryOp>())
+      if (entry.getStage())
+        ofStages[*entry.getStage()].push_back(functionOf(module, entry));
+    for (auto &[stage, entries] : ofStages)
+      layout.addStage(stage, entries);
     for (auto entry : program.getOps<exec::EntryOp>()) {
       builder.setInsertionPointToStart(&entry.getBody().front());
       if (entry.getKind() == exec::EntryKind::Begin)
         clearAccumulators();
-      else if (failed(lowerEntry(
-                   module.lookupSymbol<func::FuncOp>(stringifyEntryKind(entry.getKind())),
-                   entry.getKind())))
+      else if (failed(lowerEntry(functionOf(module, entry),
+                                 entry.getStage() ? int64_t(*entry.getStage()) : -1)))
         return failure();
     }
     return success();
@@ -58,7 +64,14 @@ private:
       exec::ZeroOp::create(builder, builder.getUnknownLoc(), exec::AtAttr::get(a), "begin");
   }
 
-  LogicalResult lowerEntry(func::FuncOp entry, exec::EntryKind kind) {
+  static func::FuncOp functionOf(ModuleOp module, exec::EntryOp entry) {
+    std::string name = stringifyEntryKind(entry.getKind()).str();
+    if (entry.getStage())
+      name += "." + std::to_string(*entry.getStage());
+    return module.lookupSymbol<func::FuncOp>(name);
+  }
+
+  LogicalResult lowerEntry(func::FuncOp entry, int64_t stage) {
     if (failed(flattenCalls(entry)))
       return failure();
     expandAccumulates(entry);
@@ -72,12 +85,12 @@ private:
     auto units = makeUnits(body, *kernels, profile);
     if (failed(units))
       return failure();
-    Placement placement(entry, *units, layout, arena.name());
+    Placement placement(entry, *units, layout, arena.name(), stage);
     arena.reserve(placement.arenaBytes());
     for (Unit &unit : *units)
       if (failed(emit(unit, placement)))
         return failure();
-    emitResults(entry, kind, placement);
+    emitResults(entry, stage, placement);
     return success();
   }
 
@@ -231,17 +244,14 @@ private:
                            call.grain, label, call.bytes, call.flops);
   }
 
-  /// What an entry returns is copied to where the runtime reads it.
-  void emitResults(func::FuncOp entry, exec::EntryKind kind, Placement &placement) {
-    static constexpr std::pair<exec::EntryKind, std::array<const char *, 2>> names[] = {
-        {exec::EntryKind::Prepare, {"valid", ""}},
-        {exec::EntryKind::Update, {"loss", "norm"}},
-        {exec::EntryKind::Evaluate, {"loss", ""}}};
+  /// What an entry returns goes to where the runtime, or the way back of a stage, reads
+  /// it.
+  void emitResults(func::FuncOp entry, int64_t stage, Placement &placement) {
     Operation *end = entry.getBody().front().getTerminator();
-    for (const auto &[which, list] : names)
-      if (which == kind)
-        for (auto [value, name] : llvm::zip(end->getOperands(), list))
-          addCopy(placement.region(value), *layout.exchange(name), name, end->getLoc());
+    for (auto [i, value] : llvm::enumerate(end->getOperands())) {
+      auto name = entry.getResultAttrOfType<StringAttr>(i, "nn.name");
+      copy(placement.region(value), *layout.exchange(name, stage), name, end->getLoc());
+    }
   }
 
   const cpu::Profile &profile;
@@ -257,32 +267,89 @@ private:
 static exec::ProgramOp createProgram(ModuleOp module) {
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
   auto mesh = *module.getOps<dist::MeshOp>().begin();
-  auto program = exec::ProgramOp::create(b, module.getLoc(), mesh.getSymName());
+  auto program = exec::ProgramOp::create(b, module.getLoc(), mesh.getSymName(),
+                                         module->getAttrOfType<IntegerAttr>("pipe.index"),
+                                         module->getAttrOfType<ArrayAttr>("pipe.axes"));
   b.createBlock(&program.getBody());
-  for (auto kind :
-       {exec::EntryKind::Begin, exec::EntryKind::Count, exec::EntryKind::Prepare,
-        exec::EntryKind::Microbatch, exec::EntryKind::Update, exec::EntryKind::Evaluate}) {
-    auto entry = exec::EntryOp::create(b, module.getLoc(), kind);
+  auto add = [&](exec::EntryKind kind, IntegerAttr stage = {}) {
+    auto entry = exec::EntryOp::create(b, module.getLoc(), kind, stage);
     entry.getBody().emplaceBlock();
-  }
+  };
+  for (auto kind : {exec::EntryKind::Begin, exec::EntryKind::Count, exec::EntryKind::Prepare})
+    add(kind);
+  if (!program.getPart())
+    add(exec::EntryKind::Microbatch);
+  for (int64_t stage : stagesOf(module))
+    for (auto kind :
+         {exec::EntryKind::Forward, exec::EntryKind::Backward, exec::EntryKind::Evaluate})
+      add(kind, b.getI64IntegerAttr(stage));
+  add(exec::EntryKind::Update);
+  add(exec::EntryKind::Evaluate);
   return program;
 }
 
-} // namespace cleave::image
+/// Moves `kernels` to `module`. One that is there already is left out; one that has
+/// the name of another there gets a new one, which `program` then launches.
+static void addKernels(ModuleOp kernels, exec::ProgramOp program, ModuleOp module) {
+  SymbolTable there(module);
+  llvm::DenseMap<StringAttr, StringAttr> renamed;
+  for (Operation &kernel : llvm::make_early_inc_range(*kernels.getBody())) {
+    StringAttr name = SymbolTable::getSymbolName(&kernel);
+    Operation *other = there.lookup(name);
+    if (other &&
+        OperationEquivalence::isEquivalentTo(&kernel, other, OperationEquivalence::IgnoreLocations))
+      continue;
+    kernel.remove();
+    there.insert(&kernel); // under another name where it must
+    if (StringAttr own = SymbolTable::getSymbolName(&kernel); own != name)
+      renamed[name] = own;
+  }
+  program.walk([&](exec::LaunchOp launch) {
+    if (auto it = renamed.find(launch.getKernelAttr().getAttr()); it != renamed.end())
+      launch.setKernelAttr(FlatSymbolRefAttr::get(it->second));
+  });
+}
 
-LogicalResult cleave::lowerToExec(ModuleOp module, const cpu::Profile &profile) {
-  if (failed(image::checkLowerable(module)))
-    return failure();
-  module.getContext()->loadDialect<exec::ExecDialect>();
-  exec::ProgramOp program = image::createProgram(module);
-  image::Lowering lowering(module, program, profile);
+/// Lowers what a rank runs, of a pipeline with `slots` micro-batches in flight; the
+/// program and its kernels go to `into`.
+static LogicalResult lowerProgram(ModuleOp module, ModuleOp into, const cpu::Profile &profile,
+                                  int64_t slots) {
+  exec::ProgramOp program = createProgram(module);
+  Lowering lowering(module, program, profile, slots);
   if (failed(lowering.run(module, program)))
     return failure();
   for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
     if (!isa<dist::MeshOp, exec::ProgramOp>(op))
       op.erase();
+  program->moveBefore(into.getBody(), into.getBody()->end());
   OwningOpRef<ModuleOp> kernels = lowering.takeKernels();
-  module.getBody()->getOperations().splice(module.getBody()->end(),
-                                           kernels->getBody()->getOperations());
+  addKernels(*kernels, program, into);
+  return success();
+}
+
+} // namespace cleave::image
+
+LogicalResult cleave::lowerToExec(ModuleOp module, const cpu::Profile &profile) {
+  SmallVector<ModuleOp> parts(module.getOps<ModuleOp>());
+  if (parts.empty())
+    parts.push_back(module);
+  for (ModuleOp part : parts)
+    if (failed(image::checkLowerable(part)))
+      return failure();
+  module.getContext()->loadDialect<exec::ExecDialect>();
+  auto schedules = module.getOps<pipe::ScheduleOp>();
+  std::optional<pipe::Table> table;
+  if (!schedules.empty())
+    table = (*schedules.begin()).getTable();
+  for (ModuleOp part : parts) {
+    auto index = part->getAttrOfType<IntegerAttr>("pipe.index");
+    if (index && (!table || index.getInt() >= int64_t(table->ranks.size())))
+      return part.emitError("is a part of a pipeline whose schedule is not there");
+    if (failed(image::lowerProgram(part, module, profile,
+                                   index ? table->ranks[index.getInt()].slots : 0)))
+      return failure();
+    if (part != module)
+      part.erase();
+  }
   return success();
 }

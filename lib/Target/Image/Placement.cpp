@@ -10,13 +10,15 @@ namespace cleave::image {
 static int64_t bytesOf(Value v) { return cast<RankedTensorType>(v.getType()).getNumElements() * 4; }
 
 Placement::Placement(func::FuncOp entry, std::vector<Unit> &units, StateLayout &layout,
-                     StringAttr arena)
-    : entry(entry), layout(layout), segment(arena) {
+                     StringAttr arena, int64_t stage)
+    : entry(entry), body(&entry.getBody().front()), stage(stage), layout(layout), segment(arena) {
   number(units);
   for (auto [i, argument] : llvm::enumerate(entry.getArguments()))
-    fixed[argument] = *layout.exchange(entry.getArgAttrOfType<StringAttr>(i, "nn.name").getValue());
+    fixed[argument] =
+        *layout.exchange(entry.getArgAttrOfType<StringAttr>(i, "nn.name").getValue(), stage);
   placeLoads(units);
   placeRequired(units);
+  placeResults();
   placeStores(units);
   placeRepeats(units);
   placeReused(units);
@@ -62,6 +64,24 @@ void Placement::placeRequired(ArrayRef<Unit> units) {
       else
         over[p.output] = p.input;
     }
+  }
+}
+
+/// Lets what a stage returns be made where it is kept. (What entries return to the
+/// runtime are scalars, which are copied.)
+void Placement::placeResults() {
+  if (stage < 0)
+    return;
+  for (auto [i, v] : llvm::enumerate(body->getTerminator()->getOperands())) {
+    Operation *producer = v.getDefiningOp();
+    if (!producer || isPlaced(v) || isa<StateOpInterface>(producer))
+      continue;
+    // A carried value lies where it is carried.
+    auto repeat = dyn_cast<RepeatOpInterface>(producer);
+    if (repeat && cast<OpResult>(v).getResultNumber() < repeat.getNumCarried())
+      continue;
+    fixed[v] =
+        *layout.exchange(entry.getResultAttrOfType<StringAttr>(i, "nn.name").getValue(), stage);
   }
 }
 
@@ -230,7 +250,7 @@ int64_t Placement::begin(Value v) const {
   if (Operation *op = v.getDefiningOp())
     return spans.lookup(op).begin;
   Operation *parent = cast<BlockArgument>(v).getOwner()->getParentOp();
-  return parent == entry ? -1 : spans.lookup(parent).begin;
+  return parent == body->getParentOp() ? -1 : spans.lookup(parent).begin;
 }
 
 int64_t Placement::lastUse(Value v) const {
@@ -247,7 +267,8 @@ int64_t Placement::lastUse(Value v) const {
     else if (!user->hasTrait<OpTrait::IsTerminator>())
       at = spans.lookup(user).begin;
     else
-      at = user->getParentOp() == entry ? next : spans.lookup(user->getParentOp()).end;
+      at =
+          user->getParentOp() == body->getParentOp() ? next : spans.lookup(user->getParentOp()).end;
     last = std::max(last, at);
   }
   return last;

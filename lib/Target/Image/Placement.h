@@ -2,6 +2,7 @@
 //
 // A value lives
 //   - in an exchange region or a slot, if it is an argument or a load;
+//   - in an exchange region, if it is returned and made for that;
 //   - in the slot that it is stored to, if nothing reads the old contents later
 //     (an update writes parameters in place);
 //   - over an input that dies with its producer, where the producer allows it;
@@ -24,9 +25,9 @@ namespace cleave::image {
 class Placement {
 public:
   /// Places the values of `entry`, which consists of `units`; `arena` is the
-  /// segment for what is packed.
+  /// segment for what is packed. `stage`: of a pipeline, or -1.
   Placement(mlir::func::FuncOp entry, std::vector<Unit> &units, StateLayout &layout,
-            mlir::StringAttr arena);
+            mlir::StringAttr arena, int64_t stage);
 
   /// Of a value in a repeat: in its first iteration, with the step to the next.
   exec::Address region(mlir::Value v) const;
@@ -42,6 +43,7 @@ private:
   void number(llvm::ArrayRef<Unit> units);
   void placeLoads(llvm::ArrayRef<Unit> units);
   void placeRequired(llvm::ArrayRef<Unit> units);
+  void placeResults();
   void placeStores(llvm::ArrayRef<Unit> units);
   void placeRepeats(llvm::ArrayRef<Unit> units);
   void placeReused(llvm::ArrayRef<Unit> units);
@@ -67,7 +69,9 @@ private:
     int64_t begin, end;
   };
 
-  mlir::Operation *entry;
+  mlir::func::FuncOp entry;
+  mlir::Block *body;
+  int64_t stage;
   StateLayout &layout;
   mlir::StringAttr segment;
   llvm::DenseMap<mlir::Operation *, Span> spans;

@@ -8,7 +8,29 @@
 using namespace mlir;
 namespace cleave::image {
 
-static LogicalResult checkEntry(ModuleOp module, StringRef name, unsigned results) {
+SmallVector<int64_t> stagesOf(ModuleOp module) {
+  SmallVector<int64_t> stages;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    StringRef name = function.getName();
+    int64_t number;
+    if (name.consume_front("forward.") && !name.getAsInteger(10, number))
+      stages.push_back(number);
+  }
+  return stages;
+}
+
+/// What is exchanged between the stages, and between the halves of one.
+static bool isOfStage(StringRef name) {
+  int64_t number;
+  auto [what, index] = name.split('.');
+  return llvm::is_contained({"input", "output", "input_gradient", "output_gradient", "tape"},
+                            what) &&
+         !index.getAsInteger(10, number);
+}
+
+static LogicalResult checkEntry(ModuleOp module, const Twine &called, ArrayRef<StringRef> results,
+                                bool ofStage) {
+  const std::string name = called.str();
   auto entry = module.lookupSymbol<func::FuncOp>(name);
   if (!entry || entry.isExternal())
     return module.emitError() << "has no function @" << name
@@ -17,13 +39,44 @@ static LogicalResult checkEntry(ModuleOp module, StringRef name, unsigned result
                                         "rate",   "correction1", "correction2"};
   for (unsigned i = 0; i < entry.getNumArguments(); ++i) {
     auto given = entry.getArgAttrOfType<StringAttr>(i, "nn.name");
-    if (!given || !llvm::is_contained(known, given.getValue()))
+    if (!given ||
+        !(llvm::is_contained(known, given.getValue()) || (ofStage && isOfStage(given.getValue()))))
       return entry.emitError() << "needs to know of argument " << i << " in nn.name which of "
                                << llvm::join(ArrayRef(known), ", ") << " it is";
   }
-  if (entry.getNumResults() != results)
+  if (!ofStage && entry.getNumResults() != results.size())
     return entry.emitError() << "returns " << entry.getNumResults() << " values; the runtime reads "
-                             << results;
+                             << results.size();
+  for (unsigned i = 0; i < entry.getNumResults(); ++i) {
+    auto given = entry.getResultAttrOfType<StringAttr>(i, "nn.name");
+    if (!given || !(ofStage ? isOfStage(given.getValue()) : given.getValue() == results[i]))
+      return entry.emitError() << "needs to know of result " << i << " in nn.name what it is";
+  }
+  return success();
+}
+
+/// All functions that the program runs, with what they take and return.
+static LogicalResult checkEntries(ModuleOp module) {
+  const bool isPart = module->hasAttr("pipe.index");
+  const std::pair<StringRef, SmallVector<StringRef>> entries[] = {
+      {"count", {}}, {"prepare", {"valid"}}, {"update", {"loss", "norm"}}, {"evaluate", {"loss"}}};
+  for (auto &[name, results] : entries)
+    if (failed(checkEntry(module, name, results, /*ofStage=*/false)))
+      return failure();
+  const SmallVector<int64_t> stages = stagesOf(module);
+  if (isPart == stages.empty())
+    return module.emitError(isPart ? "is a place in a pipeline and has no stage"
+                                   : "has stages and is no place in a pipeline");
+  for (int64_t stage : stages)
+    for (StringRef name : {"forward", "backward", "evaluate"})
+      if (failed(checkEntry(module, name + "." + Twine(stage), {}, /*ofStage=*/true)))
+        return failure();
+  if (!isPart && failed(checkEntry(module, "microbatch", {}, /*ofStage=*/false)))
+    return failure();
+  const std::string first = isPart ? "forward." + std::to_string(stages.front()) : "microbatch";
+  auto tokens = module.lookupSymbol<func::FuncOp>(first);
+  if (tokens.getNumArguments() < 3 || (!isPart && tokens.getNumArguments() != 3))
+    return tokens.emitError("needs tokens, targets and positions");
   return success();
 }
 
@@ -58,14 +111,8 @@ LogicalResult checkLowerable(ModuleOp module) {
         if (dist::Mesh(*meshes.begin()).find(axis.getValue()) < 0)
           return p.emitOpError() << "is cut by " << axis << ", which is no axis of the mesh";
   }
-  const std::pair<const char *, unsigned> entries[] = {
-      {"count", 0}, {"prepare", 1}, {"microbatch", 0}, {"update", 2}, {"evaluate", 1}};
-  for (auto [name, results] : entries)
-    if (failed(checkEntry(module, name, results)))
-      return failure();
-  if (module.lookupSymbol<func::FuncOp>("microbatch").getNumArguments() != 3)
-    return module.lookupSymbol<func::FuncOp>("microbatch")
-        .emitError("needs tokens, targets and positions");
+  if (failed(checkEntries(module)))
+    return failure();
   WalkResult walk = module.walk([](func::FuncOp f) {
     return f.walk([](Operation *op) { return WalkResult(checkTypes(op)); });
   });

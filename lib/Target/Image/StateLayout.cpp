@@ -2,17 +2,16 @@
 
 #include "lib/Target/Image/StateLayout.h"
 #include "dialects/NN/NN.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 namespace cleave::image {
 
-SegmentWriter::SegmentWriter(exec::ProgramOp program, StringRef name) {
+SegmentWriter::SegmentWriter(exec::ProgramOp program, StringRef name, int64_t copies) {
   OpBuilder b = OpBuilder::atBlockBegin(&program.getBody().front());
   for (auto other : program.getOps<exec::SegmentOp>())
     b.setInsertionPointAfter(other);
-  segment = exec::SegmentOp::create(b, program.getLoc(), name, 0);
+  segment = exec::SegmentOp::create(b, program.getLoc(), name, 0, copies);
 }
 
 exec::Address SegmentWriter::add(int64_t size) {
@@ -23,7 +22,7 @@ exec::Address SegmentWriter::add(int64_t size) {
 
 void SegmentWriter::reserve(int64_t size) { segment.setBytes(std::max(bytes(), size)); }
 
-StateLayout::StateLayout(ModuleOp module, exec::ProgramOp program)
+StateLayout::StateLayout(ModuleOp module, exec::ProgramOp program, int64_t inFlight)
     : builder(*program.getOps<exec::EntryOp>().begin()), loc(program.getLoc()),
       mesh(*module.getOps<dist::MeshOp>().begin()), scalars(program, "scalars"),
       io(program, "exchange"), constants(program, "constants") {
@@ -34,12 +33,18 @@ StateLayout::StateLayout(ModuleOp module, exec::ProgramOp program)
   }
   addExchange(module);
   addParameters(module);
+  if (inFlight > 0)
+    slotMemory = SegmentWriter(program, "slots", inFlight);
 }
 
 void StateLayout::addExchange(ModuleOp module) {
-  auto microbatch = module.lookupSymbol<func::FuncOp>("microbatch");
+  // What is checked before: some entry takes tokens, targets and positions.
+  auto entry = *llvm::find_if(module.getOps<func::FuncOp>(), [](func::FuncOp f) {
+    return f->hasAttr("nn.entry") && f.getNumArguments() >= 3 &&
+           f.getArgAttrOfType<StringAttr>(0, "nn.name").getValue() == "tokens";
+  });
   auto bytesOf = [&](unsigned i) {
-    return cast<RankedTensorType>(microbatch.getArgumentTypes()[i]).getNumElements() * 4;
+    return cast<RankedTensorType>(entry.getArgumentTypes()[i]).getNumElements() * 4;
   };
   auto add = [&](StringRef name, exec::Field field, int64_t bytes) {
     named[name] = io.add(bytes);
@@ -88,11 +93,14 @@ void StateLayout::addParameters(ModuleOp module) {
       slots[own] = addLayers(*reduced, p, place("reduced"));
     }
     auto other = [&](dist::ShardingAttr cut) { return cut == value ? dist::ShardingAttr() : cut; };
-    exec::StateOp::create(builder, loc, p.getSymNameAttr(), p.getLayersAttr(),
-                          builder.getDenseI64ArrayAttr(type.getShape()), p.getFileShapeAttr(),
-                          value, p.getDecayAttr(), p.getInitMeanAttr(), p.getInitStdAttr(),
-                          first[0], first[1], other(gradient), first[2], first[3], other(moments),
-                          p.getAliasesAttr());
+    auto sharers = p->getAttrOfType<DenseI64ArrayAttr>("pipe.ranks");
+    const bool isCopy =
+        sharers && sharers[0] != module->getAttrOfType<IntegerAttr>("pipe.index").getInt();
+    exec::StateOp::create(
+        builder, loc, p.getSymNameAttr(), isCopy ? builder.getUnitAttr() : UnitAttr(),
+        p.getLayersAttr(), builder.getDenseI64ArrayAttr(type.getShape()), p.getFileShapeAttr(),
+        value, p.getDecayAttr(), p.getInitMeanAttr(), p.getInitStdAttr(), first[0], first[1],
+        other(gradient), first[2], first[3], other(moments), p.getAliasesAttr());
   }
   zeroed.push_back({segments[1].name(), 0, segments[1].bytes()});
 }
@@ -114,9 +122,40 @@ exec::Address StateLayout::slot(StringRef symbol, StringRef slot) const {
   return slots.lookup((symbol + "/" + slot).str());
 }
 
-std::optional<exec::Address> StateLayout::exchange(StringRef name) const {
+static std::string inStage(StringRef name, int64_t stage) {
+  return std::to_string(stage) + "/" + name.str();
+}
+
+std::optional<exec::Address> StateLayout::exchange(StringRef name, int64_t stage) const {
   auto it = named.find(name);
+  if (it == named.end() && stage >= 0)
+    it = named.find(inStage(name, stage));
   return it == named.end() ? std::nullopt : std::optional<exec::Address>(it->second);
+}
+
+void StateLayout::addStage(int64_t stage, ArrayRef<func::FuncOp> entries) {
+  // A slot fits any of the stages, so each begins at its start.
+  int64_t end = 0;
+  llvm::StringMap<SmallVector<Attribute>> lists;
+  auto add = [&](StringAttr name, Type type) {
+    if (exchange(name, stage))
+      return;
+    const int64_t bytes = cast<RankedTensorType>(type).getNumElements() * 4;
+    const exec::Address address = {slotMemory->name(), int64_t(llvm::alignTo(end, 64)), bytes};
+    end = address.offset + bytes;
+    named[inStage(name, stage)] = address;
+    lists[name.getValue().split('.').first].push_back(exec::AtAttr::get(address));
+  };
+  for (func::FuncOp entry : entries) {
+    for (unsigned i = 0; i < entry.getNumArguments(); ++i)
+      add(entry.getArgAttrOfType<StringAttr>(i, "nn.name"), entry.getArgumentTypes()[i]);
+    for (unsigned i = 0; i < entry.getNumResults(); ++i)
+      add(entry.getResultAttrOfType<StringAttr>(i, "nn.name"), entry.getResultTypes()[i]);
+  }
+  slotMemory->reserve(end);
+  auto list = [&](StringRef name) { return builder.getArrayAttr(lists.lookup(name)); };
+  exec::StageOp::create(builder, loc, stage, list("input"), list("output"), list("output_gradient"),
+                        list("input_gradient"));
 }
 
 exec::Address StateLayout::rankIndex(ArrayAttr axes, int64_t scale) {
@@ -140,13 +179,18 @@ exec::Address StateLayout::extra(const BodyInput &input) {
   return it->second;
 }
 
-StringAttr StateLayout::group(ArrayAttr axes) {
-  auto [it, fresh] = groups.try_emplace(axes);
+StringAttr StateLayout::group(ArrayAttr axes, DenseI64ArrayAttr members) {
+  auto [it, fresh] = groups.try_emplace({axes, members});
   if (fresh) {
     auto names =
         llvm::map_range(axes.getAsValueRange<StringAttr>(), [](StringRef name) { return name; });
-    it->second = builder.getStringAttr(llvm::join(names, "+"));
-    exec::GroupOp::create(builder, loc, it->second, axes);
+    std::string name = llvm::join(names, "+");
+    if (members)
+      name += " of " + llvm::join(llvm::map_range(members.asArrayRef(),
+                                                  [](int64_t i) { return std::to_string(i); }),
+                                  ", ");
+    it->second = builder.getStringAttr(name);
+    exec::GroupOp::create(builder, loc, it->second, axes, members);
   }
   return it->second;
 }

@@ -101,7 +101,7 @@ static FailureOr<Unit> singleUnit(Operation *op, ModuleOp kernels, const cpu::Pr
   unit.ops.push_back(op);
   llvm::append_range(unit.inputs, op->getOperands());
   llvm::append_range(unit.outputs, op->getResults());
-  if (isa<dist::AllReduceOp>(op))
+  if (isa<dist::AllReduceOp, dist::StageSumOp>(op))
     unit.inPlace.push_back({op->getResult(0), op->getOperand(0)});
   auto library = dyn_cast<LibraryKernelOpInterface>(op);
   for (const LibraryKernel &request :

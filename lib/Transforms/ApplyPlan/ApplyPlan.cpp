@@ -17,10 +17,18 @@ public:
   Annotator(ModuleOp module, plan::SolutionOp solution)
       : module(module), solution(solution), axes(solution), context(module.getContext()) {}
 
+  /// The mesh; of one place in a pipeline, without the pipeline's axes.
   void addMesh() {
     OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
-    SmallVector<Attribute> names(axes.names.begin(), axes.names.end());
-    dist::MeshOp::create(b, solution.getLoc(), "mesh", b.getArrayAttr(names), axes.sizes);
+    SmallVector<Attribute> names;
+    SmallVector<int64_t> sizes;
+    auto pipeline = module->getAttrOfType<ArrayAttr>("pipe.axes");
+    for (auto [name, size] : llvm::zip(axes.names, axes.sizes))
+      if (!pipeline || !llvm::is_contained(pipeline, name)) {
+        names.push_back(name);
+        sizes.push_back(size);
+      }
+    dist::MeshOp::create(b, solution.getLoc(), "mesh", b.getArrayAttr(names), sizes);
   }
 
   /// Where each parameter's tensors lie.
@@ -68,17 +76,16 @@ public:
         kind.backward.setResultAttr(i, "dist.sharding", layout(kind.backward.getResultTypes()[i]));
   }
 
-  /// Inputs of entries are dealt out along the batch alone; scalars are everywhere.
+  /// Inputs of entries are dealt out along the batch alone, scalars are everywhere, and
+  /// what passes between stages lies as between layers. What a stage keeps for its way
+  /// back lies as it is made.
   void placeEntry(func::FuncOp entry) {
-    auto all = plan::entry<plan::LayoutOp>(solution).getDims();
-    NamedAttrList batch;
-    if (Attribute a = all.get("batch"))
-      batch.set("batch", a);
     for (unsigned i = 0; i < entry.getNumArguments(); ++i)
-      entry.setArgAttr(i, "dist.sharding",
-                       sharded(entry.getArgumentTypes()[i], batch.getDictionary(context)));
+      if (!entry.getArgAttr(i, "dist.as"))
+        entry.setArgAttr(i, "dist.sharding", layout(entry.getArgumentTypes()[i]));
     for (unsigned i = 0; i < entry.getNumResults(); ++i)
-      entry.setResultAttr(i, "dist.sharding", sharded(entry.getResultTypes()[i], {}));
+      if (!entry.getResultAttr(i, "nn.tape"))
+        entry.setResultAttr(i, "dist.sharding", layout(entry.getResultTypes()[i]));
   }
 
   /// How many ways values between layers are cut along `dim`.
@@ -254,7 +261,9 @@ LogicalResult applyPlan(ModuleOp module, plan::SolutionOp solution,
     llvm::append_range(originals, ArrayRef{original, joint});
   }
   buildEntries(module, kinds, optimizer);
-  module.lookupSymbol<func::FuncOp>("forward").erase();
+  for (auto f : module.getOps<func::FuncOp>())
+    if (f.getName() == "forward" || f->hasAttr("nn.stage"))
+      originals.push_back(f);
   for (func::FuncOp f : originals)
     f.erase();
   for (auto f : module.getOps<func::FuncOp>())

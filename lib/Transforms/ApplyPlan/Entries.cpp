@@ -2,6 +2,7 @@
 
 #include "lib/Transforms/ApplyPlan/Entries.h"
 #include "dialects/Dist/Dist.h"
+#include "lib/Transforms/ApplyPlan/Halves.h"
 #include "lib/Transforms/ApplyPlan/Passage.h"
 #include "mlir/IR/Builders.h"
 
@@ -14,8 +15,9 @@ public:
   EntryBuilder(ModuleOp module, llvm::StringMap<SplitKind> &kinds,
                const OptimizerSettings &optimizer)
       : module(module), kinds(kinds), optimizer(optimizer), b(module.getContext()),
-        forward(module.lookupSymbol<func::FuncOp>("forward")), loc(forward.getLoc()),
-        scalar(RankedTensorType::get({}, b.getF32Type())) {}
+        stages(stagesOf(module)),
+        forward(stages.empty() ? module.lookupSymbol<func::FuncOp>("forward") : stages.front()),
+        loc(forward.getLoc()), scalar(RankedTensorType::get({}, b.getF32Type())) {}
 
   void build() {
     b.setInsertionPointToStart(module.getBody());
@@ -23,15 +25,23 @@ public:
       nn::ScalarOp::create(b, loc, name);
     count();
     prepare();
-    microbatch();
+    if (stages.empty())
+      microbatch();
+    for (func::FuncOp stage : stages)
+      passes(stage);
     update();
-    evaluate();
+    if (stages.empty())
+      evaluate();
+    else
+      finishEvaluation();
   }
 
 private:
   /// Starts an entry; the insertion point moves into it.
-  Block *entry(StringRef name, TypeRange inputs, ArrayRef<StringRef> names, TypeRange results) {
+  Block *entry(const Twine &called, TypeRange inputs, ArrayRef<StringRef> names,
+               TypeRange results) {
     b.setInsertionPointToEnd(module.getBody());
+    const std::string name = called.str();
     auto f = func::FuncOp::create(b, loc, name, b.getFunctionType(inputs, results));
     f->setAttr("nn.entry", b.getStringAttr(name));
     Block *body = f.addEntryBlock();
@@ -40,7 +50,12 @@ private:
     b.setInsertionPointToStart(body);
     return body;
   }
-  void end(ValueRange values = {}) { func::ReturnOp::create(b, loc, values); }
+  /// Ends the entry; `names` say what its results are.
+  void end(ValueRange values = {}, ArrayRef<std::string> names = {}) {
+    auto made = func::ReturnOp::create(b, loc, values);
+    for (auto [i, name] : llvm::enumerate(names))
+      made->getParentOfType<func::FuncOp>().setResultAttr(i, "nn.name", b.getStringAttr(name));
+  }
 
   Value load(StringRef symbol, nn::Slot slot, Type type) {
     return nn::LoadOp::create(b, loc, type, symbol, slot, DenseI64ArrayAttr());
@@ -64,7 +79,7 @@ private:
     Value valid = loadScalar("step.valid");
     Value scale = nn::ReciprocalOp::create(b, loc, scalar, valid);
     nn::StoreOp::create(b, loc, scale, "step.scale", nn::Slot::Value, DenseI64ArrayAttr());
-    end({valid});
+    end({valid}, {"valid"});
   }
 
   /// The entry's inputs: forward's without the scale.
@@ -77,20 +92,90 @@ private:
   void pass(Passage &passage, Block *body) {
     SmallVector<Value> arguments(body->getArguments());
     arguments.push_back(loadScalar("step.scale"));
-    passage.forward(forward.getBody().front(), arguments, "step.loss");
+    passage.forward(forward.getBody().front(), arguments, "step.loss", /*endsInLoss=*/true);
   }
 
   void microbatch() {
     Passage passage(b, kinds, /*record=*/true);
     pass(passage, tokenEntry("microbatch", {}));
-    passage.backward();
+    passage.backward({}, {}, {});
     end();
+  }
+
+  /// "input.0", "input.1", …
+  static SmallVector<std::string> numbered(StringRef name, size_t count) {
+    SmallVector<std::string> names;
+    for (size_t i = 0; i < count; ++i)
+      names.push_back((name + "." + Twine(i)).str());
+    return names;
+  }
+
+  /// Forward and backward of a micro-batch in a stage, and forward alone.
+  void passes(func::FuncOp stage) {
+    const int64_t number = stage->getAttrOfType<IntegerAttr>("nn.stage").getInt();
+    const bool isLast = number + 1 == module->getAttrOfType<IntegerAttr>("pipe.stages").getInt();
+    auto all = TypeRange(stage.getArgumentTypes());
+    const TypeRange outputs = isLast ? TypeRange() : TypeRange(stage.getResultTypes());
+    const SmallVector<std::string> inputNames = numbered("input", all.size() - kForwardArguments),
+                                   outputNames = numbered("output", outputs.size()),
+                                   gradientNames = numbered("output_gradient", outputs.size());
+    SmallVector<Type> types(all.take_front(3));
+    llvm::append_range(types, all.drop_front(kForwardArguments));
+    SmallVector<StringRef> names = {"tokens", "targets", "positions"};
+    llvm::append_range(names, inputNames);
+    auto go = [&](Passage &passage, Block *body) {
+      SmallVector<Value> arguments(body->getArguments().take_front(3));
+      arguments.push_back(loadScalar("step.scale"));
+      llvm::append_range(arguments, body->getArguments().slice(3, inputNames.size()));
+      return passage.forward(stage.getBody().front(), arguments, "step.loss", isLast);
+    };
+
+    Block *body = entry("evaluate." + std::to_string(number), types, names, outputs);
+    Passage alone(b, kinds, /*record=*/false);
+    end(go(alone, body), outputNames);
+
+    const auto given = static_cast<unsigned>(types.size());
+    llvm::append_range(types, outputs);
+    llvm::append_range(names, gradientNames);
+    body = entry("forward." + std::to_string(number), types, names, {});
+    Passage both(b, kinds, /*record=*/true);
+    HalvesRequest halves;
+    halves.firstResults = go(both, body);
+    halves.firstNames = outputNames;
+    halves.last = &body->back();
+    halves.secondArguments = given;
+    const ValueRange inputs = body->getArguments().slice(3, inputNames.size());
+    halves.secondResults =
+        both.backward(halves.firstResults, body->getArguments().drop_front(given), inputs);
+    halves.secondNames = numbered("input_gradient", inputNames.size());
+    cutInHalves(cast<func::FuncOp>(body->getParentOp()), "backward." + std::to_string(number),
+                halves);
+  }
+
+  /// Behind the stages' evaluations.
+  void finishEvaluation() {
+    entry("evaluate", {}, {}, {scalar});
+    end({sumOverStages(loadScalar("step.loss"))}, {"loss"});
+  }
+
+  /// The sum over the places in the pipeline, or `v` where there is none.
+  Value sumOverStages(Value v) {
+    if (stages.empty())
+      return v;
+    auto axes = module->getAttrOfType<ArrayAttr>("pipe.axes");
+    return dist::StageSumOp::create(b, loc, v, axes, allPlaces());
+  }
+
+  /// The numbers of all places in the pipeline.
+  SmallVector<int64_t> allPlaces() {
+    return llvm::to_vector(
+        llvm::seq<int64_t>(0, module->getAttrOfType<IntegerAttr>("pipe.ranks").getInt()));
   }
 
   void evaluate() {
     Passage passage(b, kinds, /*record=*/false);
     pass(passage, tokenEntry("evaluate", {scalar}));
-    end({loadScalar("step.loss")});
+    end({loadScalar("step.loss")}, {"loss"});
   }
 
   /// Calls `each` for every parameter; once for those of all layers, in a repeat.
@@ -121,15 +206,35 @@ private:
     // Here the ranks add up their gradients, once: both passes read the sums.
     forParameters([&](nn::ParameterOp p) {
       Type type = p.getTensorType();
-      nn::StoreOp::create(b, loc, load(p.getSymName(), nn::Slot::Gradient, type), p.getSymName(),
-                          nn::Slot::Reduced, DenseI64ArrayAttr());
+      Value sum = load(p.getSymName(), nn::Slot::Gradient, type);
+      auto sharers = p->getAttrOfType<DenseI64ArrayAttr>("pipe.ranks");
+      if (sharers)
+        sum = sumOverSharers(p, sum, sharers);
+      nn::StoreOp::create(b, loc, sum, p.getSymName(), nn::Slot::Reduced, DenseI64ArrayAttr());
       Value gradient = load(p.getSymName(), nn::Slot::Reduced, type);
-      accumulate(nn::SumSquaresOp::create(b, loc, scalar, gradient), "step.squares");
+      // What several places have counts at the first of them.
+      if (!sharers || sharers[0] == module->getAttrOfType<IntegerAttr>("pipe.index").getInt())
+        accumulate(nn::SumSquaresOp::create(b, loc, scalar, gradient), "step.squares");
     });
     auto clip = optimizer.clipNorm ? b.getF64FloatAttr(*optimizer.clipNorm) : FloatAttr();
-    auto norm = nn::ClipScaleOp::create(b, loc, scalar, scalar, loadScalar("step.squares"), clip);
+    auto norm = nn::ClipScaleOp::create(b, loc, scalar, scalar,
+                                        sumOverStages(loadScalar("step.squares")), clip);
     forParameters([&](nn::ParameterOp p) { step(p, norm.getScale(), body->getArguments()); });
-    end({loadScalar("step.loss"), norm.getNorm()});
+    end({sumOverStages(loadScalar("step.loss")), norm.getNorm()}, {"loss", "norm"});
+  }
+
+  /// The gradient of a tensor that several places in the pipeline have, cut as the
+  /// optimizer needs it.
+  Value sumOverSharers(nn::ParameterOp p, Value gradient, DenseI64ArrayAttr sharers) {
+    auto sum = dist::StageSumOp::create(b, loc, gradient,
+                                        module->getAttrOfType<ArrayAttr>("pipe.axes"), sharers);
+    NamedAttrList factors;
+    const DictionaryAttr places = factorsOf(p);
+    for (auto [d, name] : llvm::enumerate(nn::dimNames(p.getTensorType())))
+      if (Attribute axes = places.get(name))
+        factors.set("dim " + std::to_string(d), axes);
+    sum->setAttr("dist.factors", factors.getDictionary(b.getContext()));
+    return sum;
   }
 
   void step(nn::ParameterOp p, Value scale, ValueRange rates) {
@@ -161,10 +266,24 @@ private:
     return factors.getDictionary(b.getContext());
   }
 
+  /// The stages of this place in a pipeline, in order; none without one.
+  static SmallVector<func::FuncOp> stagesOf(ModuleOp module) {
+    SmallVector<func::FuncOp> stages;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (function->hasAttr("nn.stage"))
+        stages.push_back(function);
+    return stages;
+  }
+
+  /// tokens, targets, positions, scale.
+  static constexpr unsigned kForwardArguments = 4;
+
   ModuleOp module;
   llvm::StringMap<SplitKind> &kinds;
   const OptimizerSettings &optimizer;
   OpBuilder b;
+  SmallVector<func::FuncOp> stages;
+  /// `@forward`, or the first stage: what tokens are like.
   func::FuncOp forward;
   Location loc;
   RankedTensorType scalar;

@@ -8,7 +8,7 @@
 namespace cleave {
 
 /// Builds the entries listed in ApplyPlan.h behind the module's last operator,
-/// from `@forward` and the split kinds.
+/// from `@forward`, or the stages of a pipeline, and the split kinds.
 void buildEntries(mlir::ModuleOp module, llvm::StringMap<SplitKind> &kinds,
                   const OptimizerSettings &optimizer);
 

@@ -42,7 +42,8 @@ void Passage::addLoss(Value value, StringRef total) {
   nn::AccumulateOp::create(b, value.getLoc(), value, total, nn::Slot::Value, DenseI64ArrayAttr());
 }
 
-void Passage::forward(Block &from, ValueRange arguments, StringRef total) {
+SmallVector<Value> Passage::forward(Block &from, ValueRange arguments, StringRef total,
+                                    bool endsInLoss) {
   map.map(from.getArguments(), arguments);
   for (Operation &op : from.without_terminator()) {
     auto original = dyn_cast<func::CallOp>(op);
@@ -55,9 +56,13 @@ void Passage::forward(Block &from, ValueRange arguments, StringRef total) {
     else
       b.clone(op, map);
   }
+  if (!endsInLoss)
+    return llvm::map_to_vector(from.getTerminator()->getOperands(),
+                               [&](Value v) { return map.lookup(v); });
   loss = map.lookupOrNull(from.getTerminator()->getOperand(0));
   if (loss)
     addLoss(loss, total);
+  return {};
 }
 
 /// Forward and, with `record`, backward of each piece in turn.
@@ -179,8 +184,10 @@ void Passage::stack(const Call &call, Repeat &into, Block *block) {
   }
 }
 
-void Passage::backward() {
+SmallVector<Value> Passage::backward(ValueRange outputs, ValueRange given, ValueRange inputs) {
   Gradients gradients;
+  for (auto [output, gradient] : llvm::zip(outputs, given))
+    add(gradients, output, gradient);
   if (loss)
     gradients[loss] = constant(loss.getLoc(), loss.getType(), 1.0);
   for (const auto &step : llvm::reverse(steps)) {
@@ -192,6 +199,7 @@ void Passage::backward() {
       for (auto [v, gradient] : std::get<Pieces>(step).gradients)
         add(gradients, v, gradient);
   }
+  return llvm::map_to_vector(inputs, [&](Value v) { return gradientOf(v, gradients); });
 }
 
 Value Passage::gradientOf(Value v, Gradients &gradients) {

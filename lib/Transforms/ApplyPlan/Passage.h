@@ -22,13 +22,17 @@ public:
   Passage(mlir::OpBuilder &builder, llvm::StringMap<SplitKind> &kinds, bool record)
       : b(builder), kinds(kinds), record(record) {}
 
-  /// Goes through `from`, the block of `@forward`, whose arguments are `arguments`
-  /// here, and adds the loss to the scalar `total`.
-  void forward(mlir::Block &from, mlir::ValueRange arguments, llvm::StringRef total);
+  /// Goes through `from`, the block of `@forward` or of a stage, whose arguments are
+  /// `arguments` here. Adds the loss to the scalar `total` if that is what `from`
+  /// returns (`endsInLoss`); else returns what it does.
+  llvm::SmallVector<mlir::Value> forward(mlir::Block &from, mlir::ValueRange arguments,
+                                         llvm::StringRef total, bool endsInLoss);
 
-  /// Goes back from the loss with the gradient 1; parameters' gradients are
-  /// accumulated in their slots.
-  void backward();
+  /// Goes back from the loss with the gradient 1, or from `outputs`, which `forward`
+  /// returned, with `gradients`. Parameters' gradients are accumulated in their slots;
+  /// returns those of `inputs`.
+  llvm::SmallVector<mlir::Value> backward(mlir::ValueRange outputs, mlir::ValueRange gradients,
+                                          mlir::ValueRange inputs);
 
 private:
   using Gradients = llvm::DenseMap<mlir::Value, mlir::Value>;

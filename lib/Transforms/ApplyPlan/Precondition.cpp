@@ -39,17 +39,43 @@ static LogicalResult checkSolution(plan::SolutionOp solution) {
   return success();
 }
 
+/// `@forward`, or the stages of one place in a pipeline.
+static SmallVector<func::FuncOp> passesOf(ModuleOp module) {
+  SmallVector<func::FuncOp> passes;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function.getName() == "forward" || function->hasAttr("nn.stage"))
+      passes.push_back(function);
+  return passes;
+}
+
+/// Whether the last layers are in `pass`, which then returns the loss.
+static bool endsModel(func::FuncOp pass) {
+  auto number = pass->getAttrOfType<IntegerAttr>("nn.stage");
+  auto count = pass->getParentOp()->getAttrOfType<IntegerAttr>("pipe.stages");
+  return !number || (count && number.getInt() + 1 == count.getInt());
+}
+
 static LogicalResult checkForward(ModuleOp module) {
-  auto forward = module.lookupSymbol<func::FuncOp>("forward");
-  if (!forward || forward.isExternal())
+  auto isScalar = [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && tensor.getRank() == 0 && tensor.getElementType().isF32();
+  };
+  const SmallVector<func::FuncOp> passes = passesOf(module);
+  if (passes.empty() || llvm::any_of(passes, [](func::FuncOp f) { return f.isExternal(); }))
     return module.emitError("has no @forward to make a step of");
-  if (forward.getNumArguments() != 4 || forward.getNumResults() != 1)
-    return forward.emitOpError("must take tokens, targets, positions and a scale and return the "
-                               "loss");
-  for (Type type : {forward.getArgumentTypes()[3], forward.getResultTypes()[0]})
-    if (auto scalar = dyn_cast<RankedTensorType>(type);
-        !scalar || scalar.getRank() != 0 || !scalar.getElementType().isF32())
-      return forward.emitOpError() << "needs a scale and a loss of type tensor<f32>, not " << type;
+  for (func::FuncOp pass : passes) {
+    const bool ends = endsModel(pass), isStage = pass->hasAttr("nn.stage");
+    if (isStage ? pass.getNumArguments() < 4 : pass.getNumArguments() != 4)
+      return pass.emitOpError("must take tokens, targets, positions and a scale");
+    if (ends && pass.getNumResults() != 1)
+      return pass.emitOpError("must return the loss");
+    if (!isScalar(pass.getArgumentTypes()[3]))
+      return pass.emitOpError() << "needs a scale of type tensor<f32>, not "
+                                << pass.getArgumentTypes()[3];
+    if (ends && !isScalar(pass.getResultTypes()[0]))
+      return pass.emitOpError() << "needs a loss of type tensor<f32>, not "
+                                << pass.getResultTypes()[0];
+  }
   return success();
 }
 
@@ -119,11 +145,15 @@ static LogicalResult checkChunk(plan::ChunkOp chunk, ModuleOp module, plan::Solu
   auto batch = plan::entry<plan::BatchOp>(solution);
   auto layout = plan::entry<plan::LayoutOp>(solution);
   auto joint = module.lookupSymbol<func::FuncOp>((chunk.getKind() + ".joint").str());
+  const SmallVector<func::FuncOp> passes = passesOf(module);
+  const auto *ends = llvm::find_if(passes, endsModel);
+  if (ends == passes.end())
+    return success(); // of a stage of another place in the pipeline
   if (!joint)
     return chunk.emitOpError() << "names a kind that has no joint graph: '" << chunk.getKind()
                                << "'";
-  Block &forward = module.lookupSymbol<func::FuncOp>("forward").getBody().front();
-  auto last = forward.getTerminator()->getOperand(0).getDefiningOp<func::CallOp>();
+  Operation *end = func::FuncOp(*ends).getBody().front().getTerminator();
+  auto last = end->getOperand(0).getDefiningOp<func::CallOp>();
   if (!last || last.getCallee() != chunk.getKind() || last.getNumResults() != 1)
     return chunk.emitOpError("runs a kind in pieces that is not the last one");
   auto refuse = [&](const ChunkObstacle &obstacle, StringRef name) {
@@ -153,27 +183,21 @@ static LogicalResult checkChunk(plan::ChunkOp chunk, ModuleOp module, plan::Solu
   return success();
 }
 
-/// Every rank runs the same program, from the first layer to the last.
-static LogicalResult checkOneStage(plan::SolutionOp solution) {
+/// A plan with a pipeline is for the parts of a model, one without for a whole one.
+static LogicalResult checkPart(ModuleOp module, plan::SolutionOp solution) {
   auto pipeline = plan::entry<plan::PipelineOp>(solution);
-  if (!pipeline)
-    return success();
-  const int64_t stages = llvm::range_size(pipeline.getOps<plan::StageOp>());
-  InFlightDiagnostic error = pipeline.emitError()
-                             << "plan.pipeline_unsupported: this version plans pipelines and "
-                                "cannot run them yet";
-  error.attachNote() << "given: " << pipeline.getSchedule() << " of " << stages
-                     << (stages == 1 ? " stage" : " stages");
-  error.attachNote() << "rule: what is compiled further than a plan has no plan.pipeline";
-  error.attachNote() << "suggestion: --pin pp=1";
-  error.attachNote() << "suggestion: --emit=plan or --emit=pipe, to look at it";
-  return error;
+  if (pipeline && !module->hasAttr("pipe.index"))
+    return pipeline.emitOpError("is for a model that has been cut into stages; run "
+                                "cleave-pipeline-cut first");
+  if (!pipeline && module->hasAttr("pipe.index"))
+    return solution.emitOpError("has no pipeline, of which the module is a part");
+  return success();
 }
 
 LogicalResult checkApplicable(ModuleOp module, plan::SolutionOp solution) {
   for (auto mesh : module.getOps<dist::MeshOp>())
     return mesh.emitOpError("is there already: a plan has been applied to this module");
-  if (failed(checkOneStage(solution)) || failed(checkSolution(solution)) ||
+  if (failed(checkPart(module, solution)) || failed(checkSolution(solution)) ||
       failed(checkForward(module)))
     return failure();
   llvm::DenseSet<StringAttr> joints;
@@ -192,8 +216,9 @@ LogicalResult checkApplicable(ModuleOp module, plan::SolutionOp solution) {
       return failure();
     joints.insert(function->getAttrOfType<FlatSymbolRefAttr>("nn.joint").getAttr());
   }
-  if (failed(checkCalls(module.lookupSymbol<func::FuncOp>("forward").getBody().front(), joints)))
-    return failure();
+  for (func::FuncOp pass : passesOf(module))
+    if (failed(checkCalls(pass.getBody().front(), joints)))
+      return failure();
   for (auto chunk : solution.getOps<plan::ChunkOp>())
     if (failed(checkChunk(chunk, module, solution)))
       return failure();

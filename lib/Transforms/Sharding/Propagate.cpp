@@ -74,6 +74,11 @@ private:
     entered.insert(function);
     for (auto [i, argument] : llvm::enumerate(function.getArguments())) {
       auto given = function.getArgAttrOfType<ShardingAttr>(i, "dist.sharding");
+      if (Attribute source = function.getArgAttr(i, "dist.as"); source && !given) {
+        if (failed(placeAs(function, i, source)))
+          return failure();
+        given = function.getArgAttrOfType<ShardingAttr>(i, "dist.sharding");
+      }
       if (!given) {
         given = i < operands.size() ? operands[i] : replicated(argument.getType());
         function.setArgAttr(i, "dist.sharding", given);
@@ -84,6 +89,24 @@ private:
       if (failed(op.hasTrait<OpTrait::IsTerminator>() ? leave(function, &op) : visit(&op)))
         return failure();
     entered.erase(function);
+    return success();
+  }
+
+  /// Places argument `i` as `source` = [function, number of a result] leaves that result.
+  LogicalResult placeAs(FunctionOpInterface function, unsigned i, Attribute source) {
+    auto list = dyn_cast<ArrayAttr>(source);
+    auto name = list && list.size() == 2 ? dyn_cast<FlatSymbolRefAttr>(list[0]) : nullptr;
+    auto number = name ? dyn_cast<IntegerAttr>(list[1]) : nullptr;
+    auto other = number ? symbols.lookup<FunctionOpInterface>(name.getValue()) : nullptr;
+    if (!other || entered.contains(other) || number.getInt() < 0 ||
+        number.getInt() >= other.getNumResults() ||
+        other.getResultTypes()[number.getInt()] != function.getArgumentTypes()[i])
+      return function->emitOpError() << "places argument " << i << " as what is no result of its "
+                                     << "type of another function: " << source;
+    if (!done.contains(other) && failed(enter(other, {})))
+      return failure();
+    function.setArgAttr(i, "dist.sharding", other.getResultAttr(number.getInt(), "dist.sharding"));
+    function.removeArgAttr(i, StringAttr::get(function->getContext(), "dist.as"));
     return success();
   }
 

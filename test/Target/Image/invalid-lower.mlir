@@ -53,7 +53,7 @@ dist.mesh @mesh ["data"] = [2]
 func.func @count(%t: tensor<4xi32, #nn.dims<sequence>> {nn.name = "targets"}) {
   return
 }
-func.func @prepare() -> tensor<f32> {
+func.func @prepare() -> (tensor<f32> {nn.name = "valid"}) {
   %0 = nn.fill {value = 0.0} : () -> tensor<f32>
   return %0 : tensor<f32>
 }
@@ -61,11 +61,11 @@ func.func @prepare() -> tensor<f32> {
 func.func @microbatch(%t: tensor<4xi32, #nn.dims<sequence>> {nn.name = "tokens"}) {
   return
 }
-func.func @update() -> (tensor<f32>, tensor<f32>) {
+func.func @update() -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "norm"}) {
   %0 = nn.fill {value = 0.0} : () -> tensor<f32>
   return %0, %0 : tensor<f32>, tensor<f32>
 }
-func.func @evaluate() -> tensor<f32> {
+func.func @evaluate() -> (tensor<f32> {nn.name = "loss"}) {
   %0 = nn.fill {value = 0.0} : () -> tensor<f32>
   return %0 : tensor<f32>
 }
@@ -77,7 +77,7 @@ dist.mesh @mesh ["data"] = [2]
 func.func @count(%t: tensor<?xi32, #nn.dims<sequence>> {nn.name = "targets"}) {
   return
 }
-func.func @prepare() -> tensor<f32> {
+func.func @prepare() -> (tensor<f32> {nn.name = "valid"}) {
   %0 = nn.fill {value = 0.0} : () -> tensor<f32>
   return %0 : tensor<f32>
 }
@@ -86,11 +86,23 @@ func.func @microbatch(%t: tensor<4xi32, #nn.dims<sequence>> {nn.name = "tokens"}
                       %p: tensor<4xi32, #nn.dims<sequence>> {nn.name = "positions"}) {
   return
 }
-func.func @update() -> (tensor<f32>, tensor<f32>) {
+func.func @update() -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "norm"}) {
   %0 = nn.fill {value = 0.0} : () -> tensor<f32>
   return %0, %0 : tensor<f32>, tensor<f32>
 }
-func.func @evaluate() -> tensor<f32> {
+func.func @evaluate() -> (tensor<f32> {nn.name = "loss"}) {
+  %0 = nn.fill {value = 0.0} : () -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// -----
+
+dist.mesh @mesh ["data"] = [2]
+func.func @count(%t: tensor<4xi32, #nn.dims<sequence>> {nn.name = "targets"}) {
+  return
+}
+// expected-error@+1 {{needs to know of result 0 in nn.name what it is}}
+func.func @prepare() -> tensor<f32> {
   %0 = nn.fill {value = 0.0} : () -> tensor<f32>
   return %0 : tensor<f32>
 }

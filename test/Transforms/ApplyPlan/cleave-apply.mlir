@@ -32,7 +32,7 @@
 // CHECK-NOT: @layer.joint
 // CHECK-NOT: @forward
 // CHECK: func.func @count(%{{.*}}: tensor<4x3xi32, {{.*}}> {dist.sharding = #dist.sharding<{{\[\[}}data], []]>
-// CHECK: func.func @prepare() -> (tensor<f32> {dist.sharding = #dist.sharding<[]>})
+// CHECK: func.func @prepare() -> (tensor<f32> {dist.sharding = #dist.sharding<[]>, nn.name = "valid"})
 // CHECK: func.func @microbatch
 // CHECK: call @layer.forward
 // CHECK: nn.accumulate %{{.*}}, @step.loss value

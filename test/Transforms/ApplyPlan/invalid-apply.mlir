@@ -17,7 +17,7 @@ plan.solution version 1 {
 // -----
 
 #t = #nn.dims<batch, sequence>
-// expected-error@below {{'func.func' op must take tokens, targets, positions and a scale and return the loss}}
+// expected-error@below {{'func.func' op must take tokens, targets, positions and a scale}}
 func.func @forward(%tokens: tensor<2x3xi32, #t>) { return }
 plan.solution version 1 {
   plan.batch global 8 micro 2 sequence 3
@@ -28,7 +28,7 @@ plan.solution version 1 {
 // -----
 
 #t = #nn.dims<batch, sequence>
-// expected-error@below {{'func.func' op needs a scale and a loss of type tensor<f32>, not 'tensor<f64>'}}
+// expected-error@below {{'func.func' op needs a scale of type tensor<f32>, not 'tensor<f64>'}}
 func.func @forward(%tokens: tensor<2x3xi32, #t>, %targets: tensor<2x3xi32, #t>, %positions: tensor<2x3xi32, #t>, %scale: tensor<f64>) -> tensor<f64> { return %scale : tensor<f64> }
 plan.solution version 1 {
   plan.batch global 8 micro 2 sequence 3

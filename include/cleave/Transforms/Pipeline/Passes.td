@@ -15,4 +15,27 @@ def WriteSchedulePass : Pass<"cleave-pipeline-schedule", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::pipe::PipeDialect"];
 }
 
+def CutStagesPass : Pass<"cleave-pipeline-cut", "::mlir::ModuleOp"> {
+  let summary = "Cut the model into the programs of its plan's pipeline";
+  let description = [{
+    Leaves the mesh of all ranks and a module for each place along the pipeline's axis,
+    with the kinds and parameters that its stages use, and a function for each stage:
+
+    ```mlir
+    func.func @stage.1(%tokens, %targets, %positions, %scale, %inputs…) -> outputs…
+        attributes {nn.stage = 1 : i64}
+    ```
+
+    which is the part of `@forward` with the layers that `plan.stage` gives it. A
+    parameter of many layers becomes one of those that the stage has. One that other
+    places have too (`plan.shared`) names them in `pipe.ranks`. A module has `pipe.index`,
+    its place of `pipe.ranks` along `pipe.axes`, and `pipe.stages`, the number of all
+    stages.
+
+    Precondition: a model with `@forward`, and one `plan.solution` with a pipeline, which
+    passes `cleave-plan-check`.
+  }];
+  let dependentDialects = ["::cleave::dist::DistDialect", "::cleave::pipe::PipeDialect"];
+}
+
 #endif

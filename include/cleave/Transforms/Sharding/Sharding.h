@@ -6,7 +6,8 @@
 // interfaces alone.
 //
 // Attributes: `dist.factors` (operator: factor → axes), `dist.sharding`
-// (argument or result of a function), `dist.<slot>` (parameter), `dist.in` and
+// (argument or result of a function), `dist.as` = [@function, n] (argument: it lies as
+// that function leaves result n), `dist.<slot>` (parameter), `dist.in` and
 // `dist.out` (operator: one sharding for each operand and result).
 //
 //===----------------------------------------------------------------------===//

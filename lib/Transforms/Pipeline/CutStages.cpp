@@ -1,0 +1,323 @@
+//===- CutStages.cpp - A model cut into the programs of a pipeline ----------===//
+//
+// `@forward` is a list of layers, those of a repeat counted one by one. A stage has
+// some that follow each other: calls are copied, repeats get fewer iterations and
+// parameters of as many layers. What earlier layers give to later ones goes from
+// stage to stage, also through those that do not look at it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cleave/Transforms/Pipeline/Pipeline.h"
+#include "dialects/Dist/Dist.h"
+#include "dialects/NN/NN.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+#include <map>
+
+using namespace mlir;
+namespace cleave {
+
+#define GEN_PASS_DEF_CUTSTAGESPASS
+#include "lib/Transforms/Pipeline/Passes.h.inc"
+
+namespace {
+/// A call or a repeat in `@forward`, and the layers that it has.
+struct Item {
+  Operation *op;
+  int64_t begin, end;
+  /// Calls in one iteration.
+  int64_t each = 1;
+};
+
+/// Some of the layers that a parameter stands for; all of one that has none.
+struct LayerRange {
+  int64_t first = 0, count = 0;
+  auto operator<=>(const LayerRange &) const = default;
+};
+
+/// The layers of a model, and what goes from those before a cut to those behind.
+class LayerList {
+public:
+  explicit LayerList(func::FuncOp forward) : forward(forward) {
+    int64_t at = 0;
+    for (Operation &op : forward.getBody().front().without_terminator()) {
+      auto repeat = dyn_cast<nn::RepeatOp>(op);
+      if (!repeat && !isa<func::CallOp>(op))
+        continue;
+      Item item{&op, at, at + 1};
+      if (repeat) {
+        item.each = llvm::range_size(repeat.getBody().getOps<func::CallOp>());
+        item.end = at + item.each * repeat.getIterations();
+      }
+      at = item.end;
+      items.push_back(item);
+    }
+  }
+
+  int64_t size() const { return items.empty() ? 0 : items.back().end; }
+
+  /// The values that layers before `cut` make and that are needed from there on. Of a
+  /// repeat that is cut, its results stand for what it carries at that point.
+  SmallVector<Value> crossing(int64_t cut) const {
+    SmallVector<Value> values;
+    for (const Item &item : items) {
+      if (item.begin >= cut)
+        break;
+      for (Value result : item.op->getResults())
+        if (cut < item.end || isNeeded(result, cut))
+          values.push_back(result);
+    }
+    return values;
+  }
+
+  func::FuncOp forward;
+  SmallVector<Item> items;
+
+private:
+  bool isNeeded(Value v, int64_t cut) const {
+    return llvm::any_of(v.getUses(), [&](OpOperand &use) {
+      Operation *user = v.getParentBlock()->findAncestorOpInBlock(*use.getOwner());
+      const auto *item = llvm::find_if(items, [&](const Item &i) { return i.op == user; });
+      // A repeat that has begun has taken what it starts with; its block reads on.
+      return item == items.end() || item->begin >= cut ||
+             (item->end > cut && use.getOwner() != user);
+    });
+  }
+};
+
+/// Builds the program of one place in the pipeline.
+class PartBuilder {
+public:
+  PartBuilder(ModuleOp model, const LayerList &layers, ModuleOp part)
+      : model(model), layers(layers), part(part), b(part.getBodyRegion()) {}
+
+  /// Adds `@stage.<number>`, which has the layers from `first` to before `end`.
+  void addStage(int64_t number, int64_t first, int64_t end) {
+    func::FuncOp forward = layers.forward;
+    const SmallVector<Value> inputs = layers.crossing(first);
+    const bool isLast = end == layers.size();
+    const SmallVector<Value> outputs =
+        isLast ? SmallVector<Value>(forward.getBody().front().getTerminator()->getOperands())
+               : layers.crossing(end);
+    SmallVector<Type> types(forward.getArgumentTypes());
+    llvm::append_range(types, TypeRange(ValueRange(inputs)));
+    b.setInsertionPointToEnd(part.getBody());
+    auto stage = func::FuncOp::create(b, forward.getLoc(), "stage." + std::to_string(number),
+                                      b.getFunctionType(types, TypeRange(ValueRange(outputs))));
+    stage->setAttr("nn.stage", b.getI64IntegerAttr(number));
+    Block *body = stage.addEntryBlock();
+    b.setInsertionPointToStart(body);
+    map = IRMapping();
+    for (auto [i, argument] : llvm::enumerate(forward.getArguments())) {
+      for (NamedAttribute a : mlir::function_interface_impl::getArgAttrs(forward, i))
+        stage.setArgAttr(i, a.getName(), a.getValue());
+      map.map(argument, body->getArgument(i));
+    }
+    map.map(inputs, body->getArguments().drop_front(forward.getNumArguments()));
+    for (const Item &item : layers.items)
+      if (int64_t from = std::max(first, item.begin), to = std::min(end, item.end); from < to)
+        addItem(item, from, to);
+    func::ReturnOp::create(b, forward.getLoc(),
+                           llvm::map_to_vector(outputs, [&](Value v) { return map.lookup(v); }));
+  }
+
+  /// Adds the parameters and kinds that the stages use. `sharers` are the places in the
+  /// pipeline that have a tensor, for those of several.
+  void addDefinitions(const llvm::StringMap<SmallVector<int64_t>> &sharers) {
+    b.setInsertionPointToStart(part.getBody());
+    for (auto parameter : model.getOps<nn::ParameterOp>())
+      for (const LayerRange &range : used[parameter.getSymName().str()]) {
+        auto own = cast<nn::ParameterOp>(b.clone(*parameter));
+        if (auto all = parameter.getLayers()) {
+          const int64_t step = (*all)[2], first = (*all)[0] + range.first * step;
+          own.setSymName(nameOf(parameter, range));
+          own.setLayersAttr(b.getDenseI64ArrayAttr({first, range.count, step}));
+        }
+        if (auto it = sharers.find(own.getSymName()); it != sharers.end())
+          own->setAttr("pipe.ranks", b.getDenseI64ArrayAttr(it->second));
+      }
+    for (auto function : model.getOps<func::FuncOp>()) {
+      auto joint = function->getAttrOfType<FlatSymbolRefAttr>("nn.joint");
+      if (kinds.contains(function.getNameAttr()) || (joint && kinds.contains(joint.getAttr())))
+        b.clone(*function);
+    }
+  }
+
+private:
+  void addItem(const Item &item, int64_t from, int64_t to) {
+    for (Value operand : item.op->getOperands())
+      bring(operand);
+    if (auto call = dyn_cast<func::CallOp>(item.op)) {
+      kinds.insert(call.getCalleeAttr().getAttr());
+      b.clone(*call, map);
+      return;
+    }
+    addRepeat(cast<nn::RepeatOp>(item.op), (from - item.begin) / item.each,
+              (to - from) / item.each);
+  }
+
+  /// The iterations of `original` from number `first` on.
+  void addRepeat(nn::RepeatOp original, int64_t first, int64_t count) {
+    original.walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (operand.getParentBlock() == original->getBlock() && inner != original.getOperation())
+          bring(operand);
+    });
+    IRMapping results = map;
+    auto made = cast<nn::RepeatOp>(b.clone(*original, results));
+    for (auto [i, result] : llvm::enumerate(original.getLast()))
+      if (first > 0)
+        made->setOperand(i, map.lookup(result));
+    map.map(original.getResults(), made.getResults());
+    made.setCount(count);
+    if (auto layers = original.getLayers())
+      made.setLayersAttr(
+          b.getDenseI64ArrayAttr({(*layers)[0] + first * (*layers)[1], (*layers)[1]}));
+    made.walk([&](func::CallOp call) { kinds.insert(call.getCalleeAttr().getAttr()); });
+    made.walk([&](nn::LoadOp load) {
+      auto parameter = model.lookupSymbol<nn::ParameterOp>(load.getParameter());
+      LayerRange range;
+      if (parameter && parameter.getLayers())
+        range = {first, count};
+      note(parameter, range);
+      if (parameter && range.count > 0)
+        load.setParameter(nameOf(parameter, range));
+    });
+  }
+
+  /// Copies what makes `v`, if it is neither there nor given: what reads a parameter.
+  void bring(Value v) {
+    Operation *op = v.getDefiningOp();
+    if (map.contains(v) || !op || isa<func::CallOp, nn::RepeatOp>(op))
+      return;
+    if (auto load = dyn_cast<nn::LoadOp>(op))
+      note(model.lookupSymbol<nn::ParameterOp>(load.getParameter()), {});
+    b.clone(*op, map);
+  }
+
+  void note(nn::ParameterOp parameter, LayerRange range) {
+    if (parameter)
+      used[parameter.getSymName().str()].insert(range);
+  }
+
+  /// The symbol of the layers in `range`: "layers.{4..7}.norm.weight".
+  static std::string nameOf(nn::ParameterOp parameter, LayerRange range) {
+    auto all = *parameter.getLayers();
+    const int64_t step = all[2], first = all[0] + range.first * step;
+    auto [before, behind] = parameter.getSymName().split('{');
+    std::string numbers = "{" + std::to_string(first) + ".." +
+                          std::to_string(first + (range.count - 1) * step) +
+                          (step == 1 ? "" : ":" + std::to_string(step)) + "}";
+    return before.str() + numbers + behind.split('}').second.str();
+  }
+
+  ModuleOp model;
+  const LayerList &layers;
+  ModuleOp part;
+  OpBuilder b;
+  IRMapping map;
+  std::map<std::string, std::set<LayerRange>> used;
+  llvm::DenseSet<StringAttr> kinds;
+};
+} // namespace
+
+/// Where each stage's layers end; fails where that is inside of an iteration.
+static FailureOr<SmallVector<int64_t>> endsOf(plan::PipelineOp pipeline, const LayerList &layers) {
+  SmallVector<int64_t> ends;
+  int64_t at = 0;
+  for (auto stage : pipeline.getOps<plan::StageOp>()) {
+    for (int64_t count : stage.getCounts())
+      at += count;
+    for (const Item &item : layers.items)
+      if (at > item.begin && at < item.end && (at - item.begin) % item.each != 0)
+        return stage.emitOpError("ends between layers of which an iteration has several");
+    ends.push_back(at);
+  }
+  if (at != layers.size())
+    return pipeline.emitOpError() << "has " << at << " layers in its stages; the model has "
+                                  << layers.size();
+  return ends;
+}
+
+static LogicalResult checkModel(ModuleOp model) {
+  auto forward = model.lookupSymbol<func::FuncOp>("forward");
+  if (!forward || forward.isExternal())
+    return model.emitError("has no @forward to cut into stages");
+  for (auto repeat : forward.getBody().getOps<nn::RepeatOp>())
+    if (repeat->getNumOperands() != repeat.getNumCarried() ||
+        repeat->getNumResults() != repeat.getNumCarried())
+      return repeat.emitOpError("repeats layers: it may carry values, and neither scan nor stack "
+                                "any");
+  return success();
+}
+
+LogicalResult cutStages(ModuleOp model, plan::SolutionOp solution) {
+  auto pipeline = plan::entry<plan::PipelineOp>(solution);
+  if (!pipeline)
+    return solution.emitOpError("has no pipeline to cut the model for");
+  if (failed(checkModel(model)))
+    return failure();
+  const LayerList layers(model.lookupSymbol<func::FuncOp>("forward"));
+  auto ends = endsOf(pipeline, layers);
+  if (failed(ends))
+    return failure();
+  MLIRContext *context = model.getContext();
+  context->loadDialect<dist::DistDialect>();
+  plan::AxisTable axes(solution);
+  const auto over = axes.expand(pipeline.getAxis());
+  const int64_t ranks = axes.size(over);
+  llvm::StringMap<SmallVector<int64_t>> sharers;
+  for (auto shared : pipeline.getOps<plan::SharedOp>()) {
+    std::set<int64_t> places;
+    for (int64_t stage : shared.getStages())
+      places.insert(stage % ranks);
+    if (places.size() > 1)
+      sharers[shared.getParameter()].assign(places.begin(), places.end());
+  }
+  SmallVector<OwningOpRef<ModuleOp>> parts;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    parts.push_back(ModuleOp::create(model.getLoc(), "part." + std::to_string(rank)));
+    ModuleOp part = *parts.back();
+    for (NamedAttribute a : model->getDiscardableAttrs())
+      part->setAttr(a.getName(), a.getValue());
+    Builder b(context);
+    part->setAttr("pipe.index", b.getI64IntegerAttr(rank));
+    part->setAttr("pipe.axes", b.getArrayAttr(SmallVector<Attribute>(over.begin(), over.end())));
+    part->setAttr("pipe.ranks", b.getI64IntegerAttr(ranks));
+    part->setAttr("pipe.stages", b.getI64IntegerAttr(static_cast<int64_t>(ends->size())));
+    PartBuilder builder(model, layers, part);
+    for (auto stage = rank; stage < static_cast<int64_t>(ends->size()); stage += ranks)
+      builder.addStage(stage, stage == 0 ? 0 : (*ends)[stage - 1], (*ends)[stage]);
+    builder.addDefinitions(sharers);
+  }
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*model.getBody())))
+    if (!isa<plan::SolutionOp, pipe::ScheduleOp>(op))
+      op.erase();
+  OpBuilder b = OpBuilder::atBlockEnd(model.getBody());
+  dist::MeshOp::create(b, solution.getLoc(), "mesh",
+                       b.getArrayAttr(SmallVector<Attribute>(axes.names.begin(), axes.names.end())),
+                       axes.sizes);
+  for (OwningOpRef<ModuleOp> &part : parts)
+    model.push_back(part.release());
+  return success();
+}
+
+namespace {
+struct CutStagesPass : impl::CutStagesPassBase<CutStagesPass> {
+  using CutStagesPassBase::CutStagesPassBase;
+
+  void runOnOperation() override {
+    auto plans = llvm::to_vector(getOperation().getOps<plan::SolutionOp>());
+    if (plans.size() != 1) {
+      getOperation().emitError() << "holds " << plans.size()
+                                 << " plans; cleave-pipeline-cut needs one plan.solution";
+      return signalPassFailure();
+    }
+    if (failed(cutStages(getOperation(), plans.front())))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+} // namespace cleave
