@@ -41,7 +41,7 @@ struct StagingOf {
   const Program &program;
   const Command &command;
 
-  int64_t members(int32_t group) const { return program.mesh.sizeOf(program.groups[group]); }
+  int64_t members(int32_t group) const { return program.groups[group].size(program.mesh); }
 
   template <typename T> StatusOr<Staging> operator()(const T &) const { return Staging{}; }
 
@@ -74,7 +74,7 @@ struct StagingOf {
 } // namespace
 
 StatusOr<std::unique_ptr<CollectiveRunner>>
-CollectiveRunner::create(const Program &program, const Entries &commands, int64_t rank,
+CollectiveRunner::create(const Program &program, const EntryLists &commands, int64_t rank,
                          const RankMemory &memory, ThreadPool &pool,
                          std::vector<Communicator *> groups) {
   std::unique_ptr<CollectiveRunner> runner(
@@ -95,11 +95,11 @@ CollectiveRunner::create(const Program &program, const Entries &commands, int64_
 }
 
 int64_t CollectiveRunner::membersOf(int32_t group) const {
-  return program.mesh.sizeOf(program.groups[group]);
+  return program.groups[group].size(program.mesh);
 }
 
 int64_t CollectiveRunner::indexIn(int32_t group) const {
-  return program.mesh.indexOf(rank, program.groups[group]);
+  return program.groups[group].indexOf(program.mesh, rank);
 }
 
 /// The communicator, told what it is used for.

@@ -9,7 +9,7 @@
 #include "runtime/Base/ThreadPool.h"
 #include "runtime/Exec/RankMemory.h"
 #include "runtime/Exec/Repack.h"
-#include "runtime/Schema/Program.h"
+#include "runtime/Schema/Unroll.h"
 
 #include <memory>
 #include <vector>
@@ -26,7 +26,7 @@ public:
   /// `runtime.type_unsupported` names a command that asks for other.
   /// `runtime.out_of_memory` for the staging memory.
   static StatusOr<std::unique_ptr<CollectiveRunner>>
-  create(const Program &program, const Entries &commands, int64_t rank, const RankMemory &memory,
+  create(const Program &program, const EntryLists &commands, int64_t rank, const RankMemory &memory,
          ThreadPool &pool, std::vector<Communicator *> groups);
 
   /// `command` holds a collective or a slice, one of those given to `create`.

@@ -30,7 +30,7 @@ double now() {
 
 Executor::Executor(const Program &program, int64_t rank, ThreadPool &pool, RankMemory memory,
                    ExecutorOptions options)
-    : program(program), unrolled(unroll(program.entries)), ownRank(rank), pool(pool),
+    : program(program), unrolled(unrollEntries(program)), ownRank(rank), pool(pool),
       rankMemory(std::move(memory)), options(options), matmul(pool) {}
 
 StatusOr<std::unique_ptr<Executor>> Executor::create(const Program &program, int64_t rank,
@@ -47,26 +47,39 @@ StatusOr<std::unique_ptr<Executor>> Executor::create(const Program &program, int
 Status Executor::prepare(KernelTable kernels, const std::vector<Communicator *> &groups) {
   CLEAVE_RT_ASSIGN_OR_RETURN(
       collectives, CollectiveRunner::create(program, unrolled, ownRank, rankMemory, pool, groups));
-  for (size_t e = 0; e < entryCount; ++e) {
-    for (const Command &command : unrolled[e]) {
-      StatusOr<Action> action = Action();
-      if (const auto *kernel = std::get_if<KernelCommand>(&command.what))
-        action = prepareKernel(*kernel, kernels);
-      else if (const auto *product = std::get_if<MatmulCommand>(&command.what))
-        action = prepareMatmul(*product);
-      else if (const auto *zero = std::get_if<ZeroCommand>(&command.what))
-        action = prepareZero(*zero);
-      else if (const auto *copy = std::get_if<CopyCommand>(&command.what))
-        action = prepareCopy(*copy);
-      else
-        action = Action([this, &command] { return collectives->run(command); });
-      if (!action.ok())
-        return failed(static_cast<EntryKind>(e), actions[e].size(), action.status());
-      actions[e].push_back(std::move(action).value());
-    }
-    times[e].resize(actions[e].size());
+  for (size_t entry = 0; entry < unrolled.size(); ++entry) {
+    const int64_t slots = program.stageOfEntry(entry) ? program.slots() : 1;
+    actions.emplace_back(static_cast<size_t>(slots));
+    for (int64_t slot = 0; slot < slots; ++slot)
+      CLEAVE_RT_RETURN_IF_ERROR(prepareSlot(entry, slot, kernels));
+    times.emplace_back(unrolled[entry].size());
   }
   return {};
+}
+
+Status Executor::prepareSlot(size_t entry, int64_t slot, KernelTable kernels) {
+  const std::vector<int64_t> distances = rankMemory.distancesTo(slot);
+  std::vector<Action> &list = actions[entry][static_cast<size_t>(slot)];
+  for (const Command &command : unrolled[entry]) {
+    StatusOr<Action> action =
+        prepareCommand(slot == 0 ? command : shifted(command, distances), kernels);
+    if (!action.ok())
+      return failed(entry, list.size(), action.status());
+    list.push_back(std::move(action).value());
+  }
+  return {};
+}
+
+StatusOr<Executor::Action> Executor::prepareCommand(const Command &command, KernelTable kernels) {
+  if (const auto *kernel = std::get_if<KernelCommand>(&command.what))
+    return prepareKernel(*kernel, kernels);
+  if (const auto *product = std::get_if<MatmulCommand>(&command.what))
+    return prepareMatmul(*product);
+  if (const auto *zero = std::get_if<ZeroCommand>(&command.what))
+    return prepareZero(*zero);
+  if (const auto *copy = std::get_if<CopyCommand>(&command.what))
+    return prepareCopy(*copy);
+  return Action([this, command] { return collectives->run(command); });
 }
 
 StatusOr<Executor::Action> Executor::prepareKernel(const KernelCommand &command,
@@ -126,19 +139,19 @@ Executor::Action Executor::prepareCopy(const CopyCommand &command) {
   };
 }
 
-Status Executor::failed(EntryKind entry, size_t index, const Status &status) const {
-  const Command &command = unrolled[static_cast<size_t>(entry)][index];
+Status Executor::failed(size_t entry, size_t index, const Status &status) const {
+  const Command &command = unrolled[entry][index];
   Error error = status.error();
   error.notes.push_back(
       {{},
-       fmt::format("on rank {}, {} command {}: {}{}{}", ownRank, nameOf(entry), index,
+       fmt::format("on rank {}, {} command {}: {}{}{}", ownRank, program.entryName(entry), index,
                    nameOf(command), command.label.empty() ? "" : " of ", command.label)});
   return error;
 }
 
-Status Executor::run(EntryKind entry) {
-  const std::vector<Action> &list = actions[static_cast<size_t>(entry)];
-  std::vector<CommandTime> &timed = times[static_cast<size_t>(entry)];
+Status Executor::runList(size_t entry, int64_t slot) {
+  const std::vector<Action> &list = actions[entry][static_cast<size_t>(slot)];
+  std::vector<CommandTime> &timed = times[entry];
   for (size_t i = 0; i < list.size(); ++i) {
     const double start = options.profile ? now() : 0;
     if (const Status status = list[i](); !status.ok())

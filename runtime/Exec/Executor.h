@@ -47,14 +47,19 @@ public:
 
   /// Runs the entry's commands. The error of a command is that of its part with
   /// a note of rank, entry and label.
-  Status run(EntryKind entry);
+  Status run(EntryKind entry) { return runList(Program::entryIndex(entry), 0); }
+  /// The same for an entry of the program's stage with index `stage`, on the copies
+  /// of `slot`.
+  Status run(size_t stage, StageEntry entry, int64_t slot) {
+    return runList(Program::entryIndex(stage, entry), slot);
+  }
 
   const RankMemory &memory() const { return rankMemory; }
   int64_t rank() const { return ownRank; }
   MemoryUse memoryUse() const;
   /// What the entries run, repeats written out: the commands that `profile` and
   /// errors count.
-  const Entries &commands() const { return unrolled; }
+  const EntryLists &commands() const { return unrolled; }
   const Profile &profile() const { return times; }
 
 private:
@@ -63,21 +68,25 @@ private:
   Executor(const Program &program, int64_t rank, ThreadPool &pool, RankMemory memory,
            ExecutorOptions options);
   Status prepare(KernelTable kernels, const std::vector<Communicator *> &groups);
+  StatusOr<Action> prepareCommand(const Command &command, KernelTable kernels);
+  Status prepareSlot(size_t entry, int64_t slot, KernelTable kernels);
+  Status runList(size_t entry, int64_t slot);
   StatusOr<Action> prepareKernel(const KernelCommand &command, KernelTable kernels);
   StatusOr<Action> prepareMatmul(const MatmulCommand &command);
   Action prepareZero(const ZeroCommand &command);
   Action prepareCopy(const CopyCommand &command);
-  Status failed(EntryKind entry, size_t index, const Status &status) const;
+  Status failed(size_t entry, size_t index, const Status &status) const;
 
   const Program &program;
-  const Entries unrolled;
+  const EntryLists unrolled;
   const int64_t ownRank;
   ThreadPool &pool;
   RankMemory rankMemory;
   ExecutorOptions options;
   MatmulEngine matmul;
   std::unique_ptr<CollectiveRunner> collectives;
-  std::array<std::vector<Action>, entryCount> actions;
+  /// For each entry one list for each slot, where it is a stage's, else one.
+  std::vector<std::vector<std::vector<Action>>> actions;
   Profile times;
 };
 

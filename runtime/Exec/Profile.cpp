@@ -6,9 +6,9 @@
 
 namespace cleave::rt {
 
-std::vector<ProfileLine> summarise(const Entries &commands, const Profile &profile) {
+std::vector<ProfileLine> summarise(const EntryLists &commands, const Profile &profile) {
   std::map<std::string, ProfileLine> byName;
-  for (size_t e = 0; e < entryCount; ++e)
+  for (size_t e = 0; e < profile.size(); ++e)
     for (size_t i = 0; i < profile[e].size(); ++i) {
       const Command &command = commands[e][i];
       const CommandTime &time = profile[e][i];

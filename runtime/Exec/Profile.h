@@ -2,9 +2,8 @@
 // by reports. Times are wall times of the rank's own thread, waits included.
 #pragma once
 
-#include "runtime/Schema/Program.h"
+#include "runtime/Schema/Unroll.h"
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -16,7 +15,7 @@ struct CommandTime {
 };
 
 /// One time a command, in the order of Executor::commands.
-using Profile = std::array<std::vector<CommandTime>, entryCount>;
+using Profile = std::vector<std::vector<CommandTime>>;
 
 /// What all calls of one kind of command took together.
 struct ProfileLine {
@@ -31,6 +30,6 @@ struct ProfileLine {
 
 /// Sums by kind (kernels by symbol), the slowest first. `commands` are those whose
 /// times `profile` has.
-std::vector<ProfileLine> summarise(const Entries &commands, const Profile &profile);
+std::vector<ProfileLine> summarise(const EntryLists &commands, const Profile &profile);
 
 } // namespace cleave::rt

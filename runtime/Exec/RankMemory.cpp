@@ -59,12 +59,22 @@ ZeroedMemory::~ZeroedMemory() {
 StatusOr<RankMemory> RankMemory::allocate(const Program &program) {
   RankMemory memory;
   for (const Segment &segment : program.segments) {
-    CLEAVE_RT_ASSIGN_OR_RETURN(
-        ZeroedMemory piece,
-        ZeroedMemory::allocate(segment.bytes, fmt::format("segment \"{}\"", segment.name)));
+    // Copies too start at multiples of 64.
+    const int64_t stride = segment.copies > 1 ? (segment.bytes + 63) / 64 * 64 : 0;
+    CLEAVE_RT_ASSIGN_OR_RETURN(ZeroedMemory piece,
+                               ZeroedMemory::allocate(segment.bytes + stride * (segment.copies - 1),
+                                                      fmt::format("segment \"{}\"", segment.name)));
     memory.segments.push_back(std::move(piece));
+    memory.copyStrides.push_back(stride);
   }
   return memory;
+}
+
+std::vector<int64_t> RankMemory::distancesTo(int64_t slot) const {
+  std::vector<int64_t> distances;
+  for (int64_t stride : copyStrides)
+    distances.push_back(slot * stride);
+  return distances;
 }
 
 int64_t RankMemory::totalBytes() const {

@@ -37,16 +37,21 @@ public:
   /// All segments of a validated program.
   static StatusOr<RankMemory> allocate(const Program &program);
 
+  /// In copy 0 of a segment with several.
   std::byte *address(const Region &region) const {
     return segments[static_cast<size_t>(region.segment)].data() + region.offset;
   }
   float *floats(const Region &region) const { return reinterpret_cast<float *>(address(region)); }
   int32_t *ints(const Region &region) const { return reinterpret_cast<int32_t *>(address(region)); }
+  /// For each segment the bytes from copy 0 to copy `slot`; 0 where there is one.
+  std::vector<int64_t> distancesTo(int64_t slot) const;
   /// Bytes of all segments.
   int64_t totalBytes() const;
 
 private:
   std::vector<ZeroedMemory> segments;
+  /// From one copy of a segment to the next; 0 where there is one.
+  std::vector<int64_t> copyStrides;
 };
 
 /// Writes the constants of `program` as `rank` sees them.

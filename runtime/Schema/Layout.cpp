@@ -89,8 +89,11 @@ std::vector<Range> Sharding::block(const Mesh &mesh, std::span<const int64_t> sh
   return ranges;
 }
 
-bool Sharding::isPrimaryReplica(const Mesh &mesh, int64_t rank) const {
+bool Sharding::isPrimaryReplica(const Mesh &mesh, int64_t rank,
+                                std::span<const int32_t> apart) const {
   std::vector<bool> used(mesh.axes.size(), false);
+  for (int32_t axis : apart)
+    used[axis] = true;
   for (const AxisList &list : axes)
     for (int32_t axis : list)
       used[axis] = true;

@@ -70,8 +70,9 @@ struct Sharding {
   /// The real elements that `rank` holds, one range for each dimension.
   std::vector<Range> block(const Mesh &mesh, std::span<const int64_t> shape, int64_t rank) const;
   /// True for exactly one rank of each set of ranks that hold the same block:
-  /// the one whose coordinates on all axes not used here are 0.
-  bool isPrimaryReplica(const Mesh &mesh, int64_t rank) const;
+  /// the one whose coordinates on all axes not used here are 0. `apart`: axes over
+  /// which ranks hold other tensors altogether; coordinates on these don't count.
+  bool isPrimaryReplica(const Mesh &mesh, int64_t rank, std::span<const int32_t> apart = {}) const;
 };
 
 } // namespace cleave::rt

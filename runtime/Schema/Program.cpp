@@ -1,6 +1,10 @@
 // Names and small sums of the program image.
 #include "runtime/Schema/Program.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace cleave::rt {
 
 int64_t elementBytes(DataType type) {
@@ -78,8 +82,93 @@ const char *nameOf(const Command &command) {
   return std::visit(Name{}, command.what);
 }
 
+const char *nameOf(StageEntry kind) {
+  switch (kind) {
+  case StageEntry::Forward:
+    return "forward";
+  case StageEntry::Backward:
+    return "backward";
+  case StageEntry::Weights:
+    return "weights";
+  case StageEntry::Evaluate:
+    return "evaluate";
+  }
+  return "";
+}
+
+const char *nameOf(PipelineAction::Kind kind) {
+  switch (kind) {
+  case PipelineAction::Kind::Forward:
+    return "forward";
+  case PipelineAction::Kind::Backward:
+    return "backward";
+  case PipelineAction::Kind::Weights:
+    return "weights";
+  case PipelineAction::Kind::SendActivation:
+    return "send_activation";
+  case PipelineAction::Kind::SendGradient:
+    return "send_gradient";
+  case PipelineAction::Kind::ReceiveActivation:
+    return "receive_activation";
+  case PipelineAction::Kind::ReceiveGradient:
+    return "receive_gradient";
+  }
+  return "";
+}
+
+int64_t Group::size(const Mesh &mesh) const {
+  return members.empty() ? mesh.sizeOf(axes) : static_cast<int64_t>(members.size());
+}
+
+int64_t Group::indexOf(const Mesh &mesh, int64_t rank) const {
+  const int64_t index = mesh.indexOf(rank, axes);
+  if (members.empty())
+    return index;
+  const auto found = std::ranges::lower_bound(members, index);
+  return found != members.end() && *found == index ? found - members.begin() : -1;
+}
+
+std::vector<int64_t> Group::ranksOf(const Mesh &mesh, int64_t rank) const {
+  std::vector<int64_t> all = mesh.groupOf(rank, axes);
+  if (members.empty())
+    return all;
+  std::vector<int64_t> ranks;
+  for (int64_t member : members)
+    ranks.push_back(all[static_cast<size_t>(member)]);
+  return ranks;
+}
+
 int64_t Program::localSequence() const {
   return blockSize(batch.sequence, mesh.sizeOf(batch.sequenceAxes));
+}
+
+int64_t Program::slots() const {
+  int64_t most = 1;
+  for (const Segment &segment : segments)
+    most = std::max(most, segment.copies);
+  return most;
+}
+
+size_t Program::entryLists() const {
+  return entryCount + (pipeline ? pipeline->stages.size() * stageEntryCount : 0);
+}
+
+const Stage *Program::stageOfEntry(size_t index) const {
+  return index < entryCount ? nullptr : &pipeline->stages[(index - entryCount) / stageEntryCount];
+}
+
+const std::vector<Command> &Program::entryList(size_t index) const {
+  const Stage *stage = stageOfEntry(index);
+  return stage ? stage->entries[(index - entryCount) % stageEntryCount] : entries[index];
+}
+
+std::string Program::entryName(size_t index) const {
+  const Stage *stage = stageOfEntry(index);
+  if (!stage)
+    return nameOf(static_cast<EntryKind>(index));
+  return fmt::format("{} of stage {}",
+                     nameOf(static_cast<StageEntry>((index - entryCount) % stageEntryCount)),
+                     stage->number);
 }
 
 } // namespace cleave::rt

@@ -5,9 +5,11 @@
 // runs. `--emit=image` prints it. This is the only bridge between compiler and
 // runtime: plain structs, no LLVM, no device, no behaviour.
 //
-// One program serves all ranks. Ranks differ only in what they read at run time:
-// their coordinates (constants of kind `BlockStart`), their blocks of parameters
-// (`StateEntry::sharding`) and their sequences (`BatchLayout`).
+// One program serves all ranks, or with a pipeline all ranks of the same stages
+// (runtime/Schema/Image.h has them together). Ranks of a program differ only in
+// what they read at run time: their coordinates (constants of kind `BlockStart`),
+// their blocks of parameters (`StateEntry::sharding`) and their sequences
+// (`BatchLayout`).
 //
 // Memory is a few *segments*; every buffer is a `Region` (segment, byte offset,
 // byte size). Segments start at addresses that are multiples of 64 and are zero
@@ -20,6 +22,10 @@
 // and before `begin` the scalars of the step. Evaluation runs, for each
 // micro-batch, begin, count, prepare, evaluate, after which the loss scalar holds
 // the mean over the valid targets counted on all ranks.
+//
+// With a pipeline the actions of `Pipeline::actions` stand in the place of
+// microbatch × M, and before `evaluate` the stages' own entries `evaluate` run, in
+// the order of the model; see `Pipeline`.
 #pragma once
 
 #include "runtime/Base/Json.h"
@@ -58,6 +64,11 @@ struct Region {
 struct Segment {
   std::string name;
   int64_t bytes = 0;
+  /// As often as the segment is allocated, once for each slot of a pipeline.
+  /// Regions are places in one copy; a stage's entry works on the copy of its
+  /// slot, other entries on copy 0. State, exchange and constants lie in segments
+  /// with one copy, and all segments with more have equally many.
+  int64_t copies = 1;
 };
 
 /// Which sequences a rank reads. A step takes `globalBatch` = D·M·b consecutive
@@ -102,6 +113,10 @@ struct StateEntry {
   std::vector<int64_t> shape;
   Sharding sharding;
   bool decay = false;
+  /// False for a copy of a tensor that another stage's program has too and that
+  /// counts there (tied weights): it starts and is loaded like the other, and is
+  /// neither saved nor exported nor among the numbers of parameters.
+  bool counted = true;
   Initial initial;
   std::array<std::optional<Region>, slotCount> slots;
   std::array<std::optional<Sharding>, slotCount> ownShardings;
@@ -315,6 +330,111 @@ using Entries = std::array<std::vector<Command>, entryCount>;
 /// Commands that an entry may run, iterations of repeats counted.
 inline constexpr int64_t maxCommands = int64_t(1) << 22;
 
+/// What a stage does for one micro-batch, in the slot that an action names.
+/// `Weights` has the gradients of weights where `Backward` leaves them out.
+enum class StageEntry { Forward, Backward, Weights, Evaluate };
+inline constexpr size_t stageEntryCount = 4;
+/// "forward", "backward", "weights", "evaluate".
+const char *nameOf(StageEntry kind);
+
+/// What a stage exchanges with its neighbours for one micro-batch. The lists of
+/// two neighbours agree in the bytes of each region; whole words of 4 bytes, in
+/// segments with a copy for each slot.
+struct StageBoundary {
+  /// Written by the runtime before `Forward` and `Evaluate`; none in the first stage.
+  std::vector<Region> inputs;
+  /// What these leave to be sent on; none in the last stage.
+  std::vector<Region> outputs;
+  /// Written by the runtime before `Backward`; none in the last stage.
+  std::vector<Region> outputGradients;
+  /// What `Backward` leaves to be sent back; none in the first stage.
+  std::vector<Region> inputGradients;
+};
+
+struct Stage {
+  /// In the whole model, from 0.
+  int64_t number = 0;
+  StageBoundary boundary;
+  std::array<std::vector<Command>, stageEntryCount> entries;
+
+  std::vector<Command> &entry(StageEntry kind) { return entries[static_cast<size_t>(kind)]; }
+  const std::vector<Command> &entry(StageEntry kind) const {
+    return entries[static_cast<size_t>(kind)];
+  }
+};
+
+/// One thing that a rank does in a step of a pipeline.
+struct PipelineAction {
+  enum class Kind {
+    Forward,
+    Backward,
+    Weights,
+    SendActivation,
+    SendGradient,
+    ReceiveActivation,
+    ReceiveGradient
+  };
+  static constexpr size_t kinds = 7;
+
+  Kind kind = Kind::Forward;
+  /// Index among this program's stages: the one that computes, made what is sent,
+  /// or reads what is received.
+  int32_t stage = 0;
+  int32_t microBatch = 0;
+  /// Copy of the segments with several; one for each (stage, micro-batch) from its
+  /// first action to its last.
+  int32_t slot = 0;
+  /// Of a transfer: the other side, as an index over the pipeline's axes; else -1.
+  int32_t peer = -1;
+
+  bool isSend() const { return kind == Kind::SendActivation || kind == Kind::SendGradient; }
+  bool isReceive() const {
+    return kind == Kind::ReceiveActivation || kind == Kind::ReceiveGradient;
+  }
+  bool isTransfer() const { return isSend() || isReceive(); }
+  /// Of a transfer: whether it is of a gradient.
+  bool isOfGradient() const { return kind == Kind::SendGradient || kind == Kind::ReceiveGradient; }
+};
+
+/// "forward", "send_activation", …: as in the image.
+const char *nameOf(PipelineAction::Kind kind);
+
+/// The part that the ranks of one program have in a pipeline. Ranks that differ in
+/// their index over `axes` alone go through the model's stages together. Between
+/// two of them there is a channel for activations and one for gradients in each
+/// direction: it holds `buffers` messages, a send waits while it is full and a
+/// receive while it is empty. A message is all regions of a boundary's list.
+struct Pipeline {
+  AxisList axes;
+  /// The program is that of the ranks with this index over `axes`.
+  int64_t index = 0;
+  int64_t buffers = 1;
+  /// This program's stages, in ascending order of their numbers; never two that
+  /// follow each other in the model.
+  std::vector<Stage> stages;
+  /// What a rank does in a step between `prepare` and `update`. Before each
+  /// computation the runtime fills tokens, targets and positions with its
+  /// micro-batch. Evaluation needs no list: each stage in turn receives into slot
+  /// 0, runs `Evaluate` and sends on.
+  std::vector<PipelineAction> actions;
+};
+
+/// Ranks that communicate: those that differ in their index over `axes` alone, in
+/// ascending order of it.
+struct Group {
+  AxisList axes;
+  /// Indices over `axes` that take part, ascending; empty: all. Only what belongs to
+  /// some of a pipeline's stages leaves any out.
+  std::vector<int64_t> members;
+
+  /// Number of ranks.
+  int64_t size(const Mesh &mesh) const;
+  /// The rank's place in its group; -1 if it takes no part.
+  int64_t indexOf(const Mesh &mesh, int64_t rank) const;
+  /// The ranks of the group of `rank`, in order.
+  std::vector<int64_t> ranksOf(const Mesh &mesh, int64_t rank) const;
+};
+
 /// What the compiler expected, for reports. Absent = not predicted.
 struct Prediction {
   /// Peak resident memory of one rank.
@@ -324,7 +444,7 @@ struct Prediction {
 
 struct Program {
   /// Raised when an older runtime would misread the image.
-  static constexpr int64_t currentVersion = 2;
+  static constexpr int64_t currentVersion = 3;
 
   std::string modelName;
   /// Instruction set the kernels need: x86-64, x86-64-v2, x86-64-v3, x86-64-v4.
@@ -335,9 +455,13 @@ struct Program {
   std::vector<StateEntry> state;
   Exchange exchange;
   std::vector<Constant> constants;
-  /// Communicator groups, each a list of axes; a group of one rank is allowed.
-  std::vector<AxisList> groups;
+  /// Communicator groups; one of a single rank is allowed. Collectives of groups
+  /// whose members run different programs stand in `entries` alone and come in one
+  /// order in all of them.
+  std::vector<Group> groups;
   Entries entries;
+  /// Then `microbatch` is empty.
+  std::optional<Pipeline> pipeline;
   Prediction prediction;
   /// The model's config.json, byte for byte, for export.
   std::string configText;
@@ -352,23 +476,32 @@ struct Program {
   }
   /// Local positions of a sequence: `sequence` cut by `sequenceAxes`.
   int64_t localSequence() const;
+  /// Copies of the segments that have several; 1 if none has.
+  int64_t slots() const;
+
+  /// Entries are counted through, those of stages after the six: what runs them
+  /// has a list for each.
+  size_t entryLists() const;
+  static size_t entryIndex(EntryKind kind) { return static_cast<size_t>(kind); }
+  /// `stage`: index among this program's stages.
+  static size_t entryIndex(size_t stage, StageEntry kind) {
+    return entryCount + stage * stageEntryCount + static_cast<size_t>(kind);
+  }
+  const std::vector<Command> &entryList(size_t index) const;
+  /// "update", "forward of stage 3".
+  std::string entryName(size_t index) const;
+  /// Null for the six.
+  const Stage *stageOfEntry(size_t index) const;
 };
 
-/// The image as JSON text, one command a line (those of a repeat indented behind
-/// it), the same bytes for equal programs.
-std::string toImageText(const Program &program);
-
-/// Reads and validates an image. Kinds: those of the JSON reader, of
-/// ObjectReader with prefix `image`, and those of `validate`.
-StatusOr<Program> programFromImage(std::string_view text, const std::string &file = "<image>");
-
-/// Checks everything a run relies on: indices, offsets, sizes and alignment of
-/// regions, shapes against regions, overlap rules, batch arithmetic. Errors:
-/// `image.segment`, `image.region`, `image.mesh`, `image.batch`, `image.state`,
-/// `image.exchange`, `image.constant`, `image.group`, `image.command`. The
-/// message names the entry and the command's index and label, in a repeat the
-/// iteration too: commands of a repeat are checked as each iteration runs them.
-/// The compiler calls it too, where a failure is a mistake of ours.
+/// Checks everything a run of one program relies on: indices, offsets, sizes and
+/// alignment of regions, shapes against regions, overlap rules, batch arithmetic,
+/// the program's own part of a pipeline. Errors: `image.segment`, `image.region`,
+/// `image.mesh`, `image.batch`, `image.state`, `image.exchange`, `image.constant`,
+/// `image.group`, `image.command`, `image.pipeline`. The message names the entry and
+/// the command's index and label, in a repeat the iteration too: commands of a
+/// repeat are checked as each iteration runs them. What programs of a pipeline must
+/// have in common is checked by the other `validate`, of runtime/Schema/Image.h.
 Status validate(const Program &program);
 
 } // namespace cleave::rt

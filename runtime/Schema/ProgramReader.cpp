@@ -1,49 +1,15 @@
-// JSON text → Program. Shapes of the JSON are checked here (kinds `image.*` of
+// JSON text → Image. Shapes of the JSON are checked here (kinds `image.*` of
 // ObjectReader); what the numbers mean together is checked by `validate`.
-#include "runtime/Base/ObjectReader.h"
 #include "runtime/Schema/Base64.h"
-#include "runtime/Schema/Program.h"
+#include "runtime/Schema/Image.h"
+#include "runtime/Schema/ImageReading.h"
 
 #include <fmt/format.h>
 
 namespace cleave::rt {
 namespace {
 
-constexpr const char *prefix = "image";
-constexpr int64_t maxInt32 = std::numeric_limits<int32_t>::max();
-constexpr const char *regionRule =
-    "a region is [segment, offset, bytes] or [segment, offset, bytes, stride], of which only the "
-    "stride may be negative";
-
-int64_t needInteger(ObjectReader &in, const std::string &key, IntegerRange range = {.min = 0}) {
-  in.require(key);
-  return in.integer(key, range).value_or(0);
-}
-
-std::string needString(ObjectReader &in, const std::string &key) {
-  in.require(key);
-  return in.string(key).value_or("");
-}
-
-Error malformed(ObjectReader &in, const std::string &key, const char *rule) {
-  return userError("image.wrong_type",
-                   fmt::format("\"{}\" of the program image is malformed", in.pathOf(key)))
-      .at(in.whereOf(key))
-      .withRule(rule);
-}
-
-/// The integers of a list, all within `range`; an error of `in` otherwise.
-std::optional<std::vector<int64_t>> integers(const JsonValue &value, IntegerRange range) {
-  if (!value.isArray())
-    return std::nullopt;
-  std::vector<int64_t> result;
-  for (const JsonValue &element : value.elements()) {
-    if (!element.isInteger() || element.integer() < range.min || element.integer() > range.max)
-      return std::nullopt;
-    result.push_back(element.integer());
-  }
-  return result;
-}
+using namespace reading;
 
 std::vector<int64_t> shape(ObjectReader &in, const std::string &key) {
   in.require(key);
@@ -54,41 +20,6 @@ std::vector<int64_t> shape(ObjectReader &in, const std::string &key) {
   if (!result)
     in.absorb(malformed(in, key, "a shape is a list of positive integers"));
   return result.value_or(std::vector<int64_t>{});
-}
-
-AxisList axes(ObjectReader &in, const std::string &key, const JsonValue *value) {
-  if (!value)
-    return {};
-  auto result = integers(*value, {.min = 0, .max = maxInt32});
-  if (!result) {
-    in.absorb(malformed(in, key, "axes are a list of indices into the mesh"));
-    return {};
-  }
-  return AxisList(result->begin(), result->end());
-}
-
-std::optional<Region> regionOf(const JsonValue &value) {
-  auto numbers = integers(value, {});
-  if (!numbers || numbers->size() < 3 || numbers->size() > 4 || (*numbers)[0] < 0 ||
-      (*numbers)[0] > maxInt32 || (*numbers)[1] < 0 || (*numbers)[2] < 0)
-    return std::nullopt;
-  return Region{static_cast<int32_t>((*numbers)[0]), (*numbers)[1], (*numbers)[2],
-                numbers->size() == 4 ? (*numbers)[3] : 0};
-}
-
-std::optional<Region> region(ObjectReader &in, const std::string &key) {
-  const JsonValue *value = in.raw(key);
-  if (!value)
-    return std::nullopt;
-  auto result = regionOf(*value);
-  if (!result)
-    in.absorb(malformed(in, key, regionRule));
-  return result;
-}
-
-Region needRegion(ObjectReader &in, const std::string &key) {
-  in.require(key);
-  return region(in, key).value_or(Region{});
 }
 
 DataType dataType(ObjectReader &in) {
@@ -104,21 +35,6 @@ ReductionKind reduction(ObjectReader &in) {
   in.require("reduction");
   return in.oneOf("reduction", {"sum", "max"}).value_or("sum") == "max" ? ReductionKind::Max
                                                                         : ReductionKind::Sum;
-}
-
-/// Calls `Status read(reader)` for each object of the list `key`.
-template <typename Read> void eachObject(ObjectReader &in, const std::string &key, Read read) {
-  in.require(key);
-  const JsonValue::Array *list = in.list(key);
-  if (!list)
-    return;
-  for (size_t i = 0; i < list->size(); ++i) {
-    ObjectReader element((*list)[i], in.fileName(), prefix,
-                         fmt::format("{}[{}]", in.pathOf(key), i));
-    // What `read` itself refuses explains the rest better than unknown keys do.
-    const Status refused = read(element);
-    in.absorb(refused.ok() ? element.finish() : refused);
-  }
 }
 
 void readBatch(ObjectReader &in, BatchLayout &batch) {
@@ -162,6 +78,7 @@ StateEntry readState(ObjectReader &in) {
   entry.sharding = sharding(in, "axes").value_or(Sharding());
   in.require("decay");
   entry.decay = in.boolean("decay").value_or(false);
+  entry.counted = in.boolean("counted").value_or(true);
   if (auto init = in.object("init")) {
     entry.initial.mean = init->number("mean").value_or(0);
     entry.initial.std = init->number("std", {.min = 0}).value_or(0);
@@ -328,8 +245,6 @@ AllToAllCommand readAllToAll(ObjectReader &in) {
   return command;
 }
 
-void readCommands(ObjectReader &in, const std::string &key, std::vector<Command> &commands);
-
 RepeatCommand readRepeat(ObjectReader &in) {
   RepeatCommand repeat;
   repeat.count = needInteger(in, "count", {});
@@ -376,7 +291,10 @@ StatusOr<Command> readCommand(ObjectReader &in) {
   return command;
 }
 
-void readCommands(ObjectReader &in, const std::string &key, std::vector<Command> &commands) {
+} // namespace
+
+void reading::readCommands(ObjectReader &in, const std::string &key,
+                           std::vector<Command> &commands) {
   eachObject(in, key, [&](ObjectReader &from) -> Status {
     CLEAVE_RT_ASSIGN_OR_RETURN(Command command, readCommand(from));
     commands.push_back(std::move(command));
@@ -384,11 +302,31 @@ void readCommands(ObjectReader &in, const std::string &key, std::vector<Command>
   });
 }
 
-void readGroups(ObjectReader &in, std::vector<AxisList> &groups) {
+namespace {
+
+Group readGroup(ObjectReader &in, const JsonValue &value, size_t index) {
+  if (value.isArray())
+    return {axes(in, "groups", &value), {}};
+  ObjectReader from(value, in.fileName(), prefix, fmt::format("groups[{}]", index));
+  Group group;
+  from.require("axes");
+  group.axes = axes(from, "axes", from.raw("axes"));
+  from.require("members");
+  if (const JsonValue *members = from.raw("members")) {
+    if (auto list = integers(*members, {.min = 0}))
+      group.members = *list;
+    else
+      in.absorb(malformed(from, "members", "members are a list of indices over the axes"));
+  }
+  in.absorb(from.finish());
+  return group;
+}
+
+void readGroups(ObjectReader &in, std::vector<Group> &groups) {
   in.require("groups");
   if (const JsonValue::Array *list = in.list("groups"))
-    for (const JsonValue &group : *list)
-      groups.push_back(axes(in, "groups", &group));
+    for (size_t i = 0; i < list->size(); ++i)
+      groups.push_back(readGroup(in, (*list)[i], i));
 }
 
 void readPrediction(ObjectReader &in, Prediction &prediction) {
@@ -399,14 +337,8 @@ void readPrediction(ObjectReader &in, Prediction &prediction) {
   }
 }
 
-} // namespace
-
-StatusOr<Program> programFromImage(std::string_view text, const std::string &file) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(const JsonValue root, parseJson(text, {.file = file}));
-  ObjectReader in(root, file, prefix);
-  Program program;
-  in.require("version");
-  in.checkVersion(Program::currentVersion);
+/// What all programs have in common.
+void readCommon(ObjectReader &in, Program &program) {
   program.modelName = needString(in, "model");
   in.require("profile");
   program.profile =
@@ -417,9 +349,22 @@ StatusOr<Program> programFromImage(std::string_view text, const std::string &fil
     return Status::success();
   });
   readBatch(in, program.batch);
+  in.require("recipe");
+  if (const JsonValue *recipe = in.raw("recipe"))
+    program.recipe = *recipe;
+  if (const JsonValue *plan = in.raw("plan"))
+    program.plan = *plan;
+  program.configText = needString(in, "config");
+}
+
+/// What a program has of its own.
+void readOwn(ObjectReader &in, Program &program, bool hasPipeline) {
   eachObject(in, "segments", [&](ObjectReader &from) {
-    std::string name = needString(from, "name");
-    program.segments.push_back({std::move(name), needInteger(from, "bytes")});
+    Segment segment;
+    segment.name = needString(from, "name");
+    segment.bytes = needInteger(from, "bytes");
+    segment.copies = from.integer("copies", {.min = 1}).value_or(1);
+    program.segments.push_back(std::move(segment));
     return Status::success();
   });
   eachObject(in, "state", [&](ObjectReader &from) {
@@ -433,17 +378,42 @@ StatusOr<Program> programFromImage(std::string_view text, const std::string &fil
   });
   readGroups(in, program.groups);
   for (size_t i = 0; i < entryCount; ++i)
-    readCommands(in, nameOf(static_cast<EntryKind>(i)), program.entries[i]);
+    if (!hasPipeline || i != static_cast<size_t>(EntryKind::MicroBatch))
+      readCommands(in, nameOf(static_cast<EntryKind>(i)), program.entries[i]);
+  if (hasPipeline) {
+    in.require("pipeline");
+    program.pipeline.emplace();
+    if (auto from = in.object("pipeline")) {
+      readPipeline(*from, *program.pipeline);
+      in.absorb(from->finish());
+    }
+  }
   readPrediction(in, program.prediction);
-  in.require("recipe");
-  if (const JsonValue *recipe = in.raw("recipe"))
-    program.recipe = *recipe;
-  if (const JsonValue *plan = in.raw("plan"))
-    program.plan = *plan;
-  program.configText = needString(in, "config");
+}
+
+} // namespace
+
+StatusOr<Image> imageFromText(std::string_view text, const std::string &file) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(const JsonValue root, parseJson(text, {.file = file}));
+  ObjectReader in(root, file, prefix);
+  Program common;
+  in.require("version");
+  in.checkVersion(Program::currentVersion);
+  readCommon(in, common);
+  Image image;
+  if (in.has("programs")) {
+    eachObject(in, "programs", [&](ObjectReader &from) {
+      image.programs.push_back(common);
+      readOwn(from, image.programs.back(), true);
+      return Status::success();
+    });
+  } else {
+    readOwn(in, common, false);
+    image.programs.push_back(std::move(common));
+  }
   CLEAVE_RT_RETURN_IF_ERROR(in.finish());
-  CLEAVE_RT_RETURN_IF_ERROR(validate(program));
-  return program;
+  CLEAVE_RT_RETURN_IF_ERROR(validate(image));
+  return image;
 }
 
 } // namespace cleave::rt

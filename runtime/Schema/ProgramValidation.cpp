@@ -1,7 +1,6 @@
 // What must hold between the numbers of an image before a run may rely on it.
 // Commands have a file of their own.
 #include "runtime/Schema/CheckedSize.h"
-#include "runtime/Schema/Program.h"
 #include "runtime/Schema/ValidateCommands.h"
 
 #include <fmt/format.h>
@@ -15,8 +14,7 @@ namespace cleave::rt {
 namespace {
 
 Error broken(const char *kind, std::string message) {
-  return userError(kind, std::move(message))
-      .suggest("compile the model again: the image does not fit this runtime");
+  return brokenImage(kind, std::move(message));
 }
 
 Status checkMesh(const Mesh &mesh) {
@@ -30,20 +28,6 @@ Status checkMesh(const Mesh &mesh) {
       return broken("image.mesh", fmt::format("axis \"{}\" has size {}; sizes are at least 1 and "
                                               "their product at most 2^24",
                                               axis.name, axis.size));
-  }
-  return {};
-}
-
-/// `used` collects axes that may not come again.
-Status checkAxes(const Program &program, const AxisList &axes, std::set<int32_t> &used,
-                 const char *kind, const std::string &owner) {
-  for (int32_t axis : axes) {
-    if (axis < 0 || static_cast<size_t>(axis) >= program.mesh.axes.size())
-      return broken(kind, fmt::format("{} names axis {} of a mesh with {}", owner, axis,
-                                      program.mesh.axes.size()));
-    if (!used.insert(axis).second)
-      return broken(kind,
-                    fmt::format("{} uses axis \"{}\" twice", owner, program.mesh.axes[axis].name));
   }
   return {};
 }
@@ -67,6 +51,18 @@ Status checkBatch(const Program &program) {
       !checkedProduct({batch.globalBatch, batch.sequence, 16}))
     return broken("image.batch", fmt::format("sequence {} or vocabulary {} is out of range",
                                              batch.sequence, batch.vocabulary));
+  return {};
+}
+
+/// A region that is there once, whatever the slot.
+Status checkLasting(const Program &program, const Region &region, int64_t alignment,
+                    const std::string &owner) {
+  CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, region, alignment, owner));
+  const Segment &segment = program.segments[region.segment];
+  if (segment.copies != 1)
+    return broken("image.region",
+                  fmt::format("{} lies in segment \"{}\", of which there are {} copies", owner,
+                              segment.name, segment.copies));
   return {};
 }
 
@@ -99,7 +95,7 @@ Status checkState(const Program &program) {
       if (!entry.slots[i])
         continue;
       const int64_t bytes = 4 * elementCount(sharding.localShape(program.mesh, entry.shape));
-      CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, *entry.slots[i], 4, what));
+      CLEAVE_RT_RETURN_IF_ERROR(checkLasting(program, *entry.slots[i], 4, what));
       if (entry.slots[i]->bytes != bytes)
         return broken("image.state", fmt::format("{} has {} bytes, its local shape needs {}", what,
                                                  entry.slots[i]->bytes, bytes));
@@ -109,7 +105,7 @@ Status checkState(const Program &program) {
 }
 
 Status checkSized(const Program &program, const Region &region, int64_t bytes, const char *name) {
-  CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, region, 4, name));
+  CLEAVE_RT_RETURN_IF_ERROR(checkLasting(program, region, 4, name));
   if (region.bytes != bytes)
     return broken("image.exchange",
                   fmt::format("\"{}\" has {} bytes instead of {}", name, region.bytes, bytes));
@@ -155,7 +151,7 @@ Status checkConstants(const Program &program) {
   for (const Constant &constant : program.constants) {
     const std::string owner = fmt::format("constant \"{}\"", constant.name);
     const int64_t element = elementBytes(constant.type);
-    CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, constant.region, element, owner));
+    CLEAVE_RT_RETURN_IF_ERROR(checkLasting(program, constant.region, element, owner));
     const int64_t count = constant.region.bytes / element;
     int64_t given = count;
     if (const auto *numbers = std::get_if<Constant::Numbers>(&constant.contents)) {
@@ -191,7 +187,44 @@ Status checkConstants(const Program &program) {
   return {};
 }
 
+Status checkSegments(const Program &program) {
+  const int64_t slots = program.slots();
+  for (const Segment &segment : program.segments) {
+    if (segment.bytes < 0 || segment.bytes > (int64_t(1) << 46))
+      return broken("image.segment",
+                    fmt::format("segment \"{}\" has {} bytes", segment.name, segment.bytes));
+    if (segment.copies != 1 && (segment.copies != slots || !program.pipeline))
+      return broken("image.segment",
+                    fmt::format("segment \"{}\" has {} copies; segments have one, or as many "
+                                "as a pipeline has slots ({})",
+                                segment.name, segment.copies, slots));
+    if (segment.copies > (int64_t(1) << 20) ||
+        !checkedProduct({segment.bytes + 64, segment.copies, 2}))
+      return broken("image.segment", fmt::format("segment \"{}\" has {} copies of {} bytes",
+                                                 segment.name, segment.copies, segment.bytes));
+  }
+  return {};
+}
+
 } // namespace
+
+Error brokenImage(const char *kind, std::string message) {
+  return userError(kind, std::move(message))
+      .suggest("compile the model again: the image does not fit this runtime");
+}
+
+Status checkAxes(const Program &program, const AxisList &axes, std::set<int32_t> &used,
+                 const char *kind, const std::string &owner) {
+  for (int32_t axis : axes) {
+    if (axis < 0 || static_cast<size_t>(axis) >= program.mesh.axes.size())
+      return broken(kind, fmt::format("{} names axis {} of a mesh with {}", owner, axis,
+                                      program.mesh.axes.size()));
+    if (!used.insert(axis).second)
+      return broken(kind,
+                    fmt::format("{} uses axis \"{}\" twice", owner, program.mesh.axes[axis].name));
+  }
+  return {};
+}
 
 Status checkRegion(const Program &program, const Region &region, int64_t alignment,
                    const std::string &owner) {
@@ -216,15 +249,10 @@ Status checkRegion(const Program &program, const Region &region, int64_t alignme
 Status validate(const Program &program) {
   CLEAVE_RT_RETURN_IF_ERROR(checkMesh(program.mesh));
   CLEAVE_RT_RETURN_IF_ERROR(checkBatch(program));
-  for (const Segment &segment : program.segments)
-    if (segment.bytes < 0 || segment.bytes > (int64_t(1) << 46))
-      return broken("image.segment",
-                    fmt::format("segment \"{}\" has {} bytes", segment.name, segment.bytes));
-  for (size_t i = 0; i < program.groups.size(); ++i) {
-    std::set<int32_t> used;
-    CLEAVE_RT_RETURN_IF_ERROR(
-        checkAxes(program, program.groups[i], used, "image.group", fmt::format("group {}", i)));
-  }
+  CLEAVE_RT_RETURN_IF_ERROR(checkSegments(program));
+  if (program.pipeline)
+    CLEAVE_RT_RETURN_IF_ERROR(validateStages(program));
+  CLEAVE_RT_RETURN_IF_ERROR(validateGroups(program));
   CLEAVE_RT_RETURN_IF_ERROR(checkState(program));
   CLEAVE_RT_RETURN_IF_ERROR(checkExchange(program));
   CLEAVE_RT_RETURN_IF_ERROR(checkConstants(program));

@@ -1,7 +1,7 @@
 // Program → JSON text. Long lists put one item on a line, so that `--emit=image`
 // can be read and compared line by line.
 #include "runtime/Schema/Base64.h"
-#include "runtime/Schema/Program.h"
+#include "runtime/Schema/Image.h"
 
 namespace cleave::rt {
 namespace {
@@ -83,7 +83,10 @@ std::string batchText(const BatchLayout &batch) {
 
 std::string segmentText(const Segment &segment) {
   JsonWriter out;
-  out.beginObject().key("name").value(segment.name).key("bytes").value(segment.bytes).endObject();
+  out.beginObject().key("name").value(segment.name).key("bytes").value(segment.bytes);
+  if (segment.copies != 1)
+    out.key("copies").value(segment.copies);
+  out.endObject();
   return out.take();
 }
 
@@ -103,6 +106,8 @@ std::string stateText(const StateEntry &entry) {
   list(out, "shape", entry.shape);
   sharding(out, "axes", entry.sharding);
   out.key("decay").value(entry.decay);
+  if (!entry.counted)
+    out.key("counted").value(entry.counted);
   out.key("init").beginObject();
   out.key("mean").value(entry.initial.mean).key("std").value(entry.initial.std).endObject();
   for (size_t i = 0; i < slotCount; ++i) {
@@ -259,9 +264,36 @@ std::string commandText(const Command &command, size_t indent) {
   return text;
 }
 
-std::string groupText(const AxisList &axes) {
+/// Of all members just the axes.
+std::string groupText(const Group &group) {
   JsonWriter out;
-  axisList(out, axes);
+  if (group.members.empty()) {
+    axisList(out, group.axes);
+    return out.take();
+  }
+  out.beginObject();
+  axisList(out, "axes", group.axes);
+  list(out, "members", group.members);
+  out.endObject();
+  return out.take();
+}
+
+std::string actionText(const PipelineAction &action) {
+  JsonWriter out;
+  out.beginArray().value(nameOf(action.kind)).value(action.stage).value(action.microBatch);
+  out.value(action.slot);
+  if (action.isTransfer())
+    out.value(action.peer);
+  out.endArray();
+  return out.take();
+}
+
+std::string regionsText(const std::vector<Region> &regions) {
+  JsonWriter out;
+  out.beginArray();
+  for (const Region &each : regions)
+    region(out, each);
+  out.endArray();
   return out.take();
 }
 
@@ -276,52 +308,102 @@ std::string predictionText(const Prediction &prediction) {
   return out.take();
 }
 
-/// Assembles the outermost object: one member a line, long lists one item a line.
-class ImageText {
+/// Assembles an object that takes lines: one member a line, long lists one item a line.
+class ObjectText {
 public:
+  /// `indent`: of the line on which the object begins.
+  explicit ObjectText(size_t indent = 0) : indent(indent) {}
+
   void member(std::string_view key, std::string_view json) {
-    text += first ? "{\n" : ",\n";
-    first = false;
+    text += text.empty() ? "{\n" : ",\n";
+    text.append(inner(), ' ');
     appendJsonString(text, key);
     text += ": ";
     text += json;
   }
   template <typename T, typename Render>
   void items(std::string_view key, const std::vector<T> &values, Render render) {
-    member(key, itemLines(values, 0, render));
+    member(key, itemLines(values, inner(), render));
+  }
+  void commands(std::string_view key, const std::vector<Command> &commands) {
+    items(key, commands, [&](const Command &command) { return commandText(command, inner() + 2); });
   }
   std::string take() {
-    text += "\n}\n";
+    text += '\n';
+    text.append(indent, ' ');
+    text += '}';
     return std::move(text);
   }
+  /// Of the lines of members; those of the outermost object stand at the margin.
+  size_t inner() const { return indent == 0 ? 0 : indent + 2; }
 
 private:
+  const size_t indent;
   std::string text;
-  bool first = true;
 };
 
-} // namespace
+std::string stageText(const Stage &stage, size_t indent) {
+  ObjectText out(indent);
+  out.member("number", std::to_string(stage.number));
+  out.member("inputs", regionsText(stage.boundary.inputs));
+  out.member("outputs", regionsText(stage.boundary.outputs));
+  out.member("output_gradients", regionsText(stage.boundary.outputGradients));
+  out.member("input_gradients", regionsText(stage.boundary.inputGradients));
+  for (size_t i = 0; i < stageEntryCount; ++i)
+    out.commands(nameOf(static_cast<StageEntry>(i)), stage.entries[i]);
+  return out.take();
+}
 
-std::string toImageText(const Program &program) {
-  ImageText out;
-  out.member("version", std::to_string(Program::currentVersion));
-  out.member("model", toString(JsonValue(program.modelName)));
-  out.member("profile", toString(JsonValue(program.profile)));
-  out.member("mesh", meshText(program.mesh));
-  out.member("batch", batchText(program.batch));
+std::string pipelineText(const Pipeline &pipeline, size_t indent) {
+  ObjectText out(indent);
+  JsonWriter axes;
+  axisList(axes, pipeline.axes);
+  out.member("axes", axes.take());
+  out.member("index", std::to_string(pipeline.index));
+  out.member("buffers", std::to_string(pipeline.buffers));
+  out.items("stages", pipeline.stages,
+            [&](const Stage &stage) { return stageText(stage, out.inner() + 2); });
+  out.items("actions", pipeline.actions, actionText);
+  return out.take();
+}
+
+/// What each program has of its own.
+void ownMembers(ObjectText &out, const Program &program) {
   out.items("segments", program.segments, segmentText);
   out.items("state", program.state, stateText);
   out.member("exchange", exchangeText(program.exchange));
   out.items("constants", program.constants, constantText);
   out.items("groups", program.groups, groupText);
   for (size_t i = 0; i < entryCount; ++i)
-    out.items(nameOf(static_cast<EntryKind>(i)), program.entries[i],
-              [](const Command &command) { return commandText(command, 2); });
+    if (!program.pipeline || i != static_cast<size_t>(EntryKind::MicroBatch))
+      out.commands(nameOf(static_cast<EntryKind>(i)), program.entries[i]);
+  if (program.pipeline)
+    out.member("pipeline", pipelineText(*program.pipeline, out.inner()));
   out.member("prediction", predictionText(program.prediction));
-  out.member("recipe", toString(program.recipe));
-  out.member("plan", toString(program.plan));
-  out.member("config", toString(JsonValue(program.configText)));
-  return out.take();
+}
+
+} // namespace
+
+std::string toImageText(const Image &image) {
+  const Program &common = image.first();
+  ObjectText out;
+  out.member("version", std::to_string(Program::currentVersion));
+  out.member("model", toString(JsonValue(common.modelName)));
+  out.member("profile", toString(JsonValue(common.profile)));
+  out.member("mesh", meshText(common.mesh));
+  out.member("batch", batchText(common.batch));
+  if (common.pipeline)
+    out.items("programs", image.programs, [](const Program &program) {
+      ObjectText own(2);
+      ownMembers(own, program);
+      return own.take();
+    });
+  else
+    ownMembers(out, common);
+  out.member("recipe", toString(common.recipe));
+  out.member("plan", toString(common.plan));
+  out.member("config", toString(JsonValue(common.configText)));
+  return out.take() + '\n';
 }
 
 } // namespace cleave::rt

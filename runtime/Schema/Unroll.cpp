@@ -1,6 +1,8 @@
 // Repeats written out, iteration by iteration.
 #include "runtime/Schema/Unroll.h"
 
+#include "runtime/Base/FunctionRef.h"
+
 #include <limits>
 
 namespace cleave::rt {
@@ -15,9 +17,9 @@ int64_t moved(int64_t offset, int64_t stride, int64_t i) {
   return result;
 }
 
-/// Moves every region of a command.
+/// Calls `move(region)` for every region of a command.
 struct Mover {
-  int64_t iteration;
+  FunctionRef<void(Region &)> move;
 
   void operator()(KernelCommand &kernel) const {
     for (Region &arg : kernel.args)
@@ -33,12 +35,6 @@ struct Mover {
   template <typename T> void operator()(T &command) const {
     move(command.source);
     move(command.target);
-  }
-
-private:
-  void move(Region &region) const {
-    region.offset = moved(region.offset, region.stride, iteration);
-    region.stride = 0;
   }
 };
 
@@ -58,8 +54,19 @@ std::string completed(const std::string &label, int64_t layer) {
 
 Command inIteration(const RepeatCommand &repeat, const Command &command, int64_t i) {
   Command result = command;
-  std::visit(Mover{i}, result.what);
+  std::visit(Mover{[i](Region &region) {
+               region.offset = moved(region.offset, region.stride, i);
+               region.stride = 0;
+             }},
+             result.what);
   result.label = completed(command.label, moved(repeat.firstLayer, repeat.layerStep, i));
+  return result;
+}
+
+Command shifted(const Command &command, std::span<const int64_t> bytesOfSegment) {
+  Command result = command;
+  std::visit(Mover{[&](Region &region) { region.offset += bytesOfSegment[region.segment]; }},
+             result.what);
   return result;
 }
 
@@ -78,10 +85,10 @@ std::vector<Command> unroll(const std::vector<Command> &commands) {
   return flat;
 }
 
-Entries unroll(const Entries &entries) {
-  Entries flat;
-  for (size_t e = 0; e < entryCount; ++e)
-    flat[e] = unroll(entries[e]);
+EntryLists unrollEntries(const Program &program) {
+  EntryLists flat;
+  for (size_t entry = 0; entry < program.entryLists(); ++entry)
+    flat.push_back(unroll(program.entryList(entry)));
   return flat;
 }
 

@@ -3,6 +3,7 @@
 
 #include "runtime/Schema/Program.h"
 
+#include <span>
 #include <vector>
 
 namespace cleave::rt {
@@ -12,11 +13,18 @@ namespace cleave::rt {
 /// nearest one that fits, which no segment reaches.
 Command inIteration(const RepeatCommand &repeat, const Command &command, int64_t i);
 
+/// `command`, which is no repeat, with every region moved by the bytes that stand
+/// for its segment.
+Command shifted(const Command &command, std::span<const int64_t> bytesOfSegment);
+
 /// The commands of a valid entry in the order in which they run, without repeats.
 std::vector<Command> unroll(const std::vector<Command> &commands);
 
+/// Commands of each entry of a program, by `Program::entryIndex`.
+using EntryLists = std::vector<std::vector<Command>>;
+
 /// Each entry of a valid program unrolled.
-Entries unroll(const Entries &entries);
+EntryLists unrollEntries(const Program &program);
 
 /// Calls `visit(command, times)` for every command that isn't a repeat, those of
 /// bodies as they stand there, with how often a run of the list runs it.

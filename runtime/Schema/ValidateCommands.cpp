@@ -96,7 +96,7 @@ public:
 
   Status operator()(const AllToAllCommand &exchange) const {
     CLEAVE_RT_RETURN_IF_ERROR(checkGroup(exchange.group));
-    const int64_t members = program.mesh.sizeOf(program.groups[exchange.group]);
+    const int64_t members = program.groups[exchange.group].size(program.mesh);
     const int64_t element = elementBytes(exchange.type);
     if (exchange.first < 0 || exchange.second < 0)
       return wrong("has a negative size");
@@ -143,7 +143,7 @@ private:
 
   template <typename T> Status checkCut(const T &command, bool sourceIsWhole) const {
     CLEAVE_RT_RETURN_IF_ERROR(checkGroup(command.group));
-    const int64_t members = program.mesh.sizeOf(program.groups[command.group]);
+    const int64_t members = program.groups[command.group].size(program.mesh);
     const int64_t element = elementBytes(command.type);
     const CutDimension &cut = command.cut;
     if (cut.full < 0)
@@ -246,13 +246,13 @@ Status checkRepeat(const Program &program, const Command &command, const RepeatC
   return {};
 }
 
-Status checkEntry(const Program &program, EntryKind kind) {
-  const std::vector<Command> &commands = program.entry(kind);
+Status checkEntry(const Program &program, size_t entry) {
+  const std::vector<Command> &commands = program.entryList(entry);
   int64_t unrolled = 0;
   for (size_t i = 0; i < commands.size(); ++i) {
     const Command &command = commands[i];
     const auto owner = [&] {
-      return fmt::format("{} command {} ({})", nameOf(kind), i, titleOf(command));
+      return fmt::format("{} command {} ({})", program.entryName(entry), i, titleOf(command));
     };
     if (const auto *repeat = std::get_if<RepeatCommand>(&command.what)) {
       CLEAVE_RT_RETURN_IF_ERROR(checkRepeat(program, command, *repeat, owner(), unrolled));
@@ -270,8 +270,8 @@ Status checkEntry(const Program &program, EntryKind kind) {
 } // namespace
 
 Status validateCommands(const Program &program) {
-  for (size_t e = 0; e < entryCount; ++e)
-    CLEAVE_RT_RETURN_IF_ERROR(checkEntry(program, static_cast<EntryKind>(e)));
+  for (size_t entry = 0; entry < program.entryLists(); ++entry)
+    CLEAVE_RT_RETURN_IF_ERROR(checkEntry(program, entry));
   return {};
 }
 

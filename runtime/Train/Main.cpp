@@ -49,10 +49,10 @@ int show(const std::string &text, bool json, const std::optional<Launch> &launch
 }
 
 /// A run in this process alone.
-StatusOr<ExitCode> runAlone(const TrainFlags &flags, const TrainParts &parts, Program program) {
+StatusOr<ExitCode> runAlone(const TrainFlags &flags, const TrainParts &parts, Image image) {
   const std::optional<Launch> none;
   Run run(flags, parts.kernels, parts.hooks, none, nullptr);
-  CLEAVE_RT_RETURN_IF_ERROR(run.prepare(parts.image, std::move(program)));
+  CLEAVE_RT_RETURN_IF_ERROR(run.prepare(parts.image, std::move(image)));
   // Before any thread is started, so that all of them leave the signals alone.
   CLEAVE_RT_ASSIGN_OR_RETURN(StopSignals signals, StopSignals::create());
   return run.execute(signals);
@@ -60,10 +60,10 @@ StatusOr<ExitCode> runAlone(const TrainFlags &flags, const TrainParts &parts, Pr
 
 /// This process's part of a run in several. Does not return after a failure: what
 /// a message library does at the end of a process would wait for the lost ones.
-StatusOr<ExitCode> runTogether(const TrainFlags &flags, const TrainParts &parts, Program program,
+StatusOr<ExitCode> runTogether(const TrainFlags &flags, const TrainParts &parts, Image image,
                                const std::optional<Launch> &launch) {
   if (!launch->bringsMpi)
-    CLEAVE_RT_RETURN_IF_ERROR(checkWorld(program, flags, launch));
+    CLEAVE_RT_RETURN_IF_ERROR(checkWorld(image.first(), flags, launch));
   // The message library may start threads too.
   CLEAVE_RT_ASSIGN_OR_RETURN(StopSignals signals, StopSignals::create());
   TeamOptions options;
@@ -73,7 +73,7 @@ StatusOr<ExitCode> runTogether(const TrainFlags &flags, const TrainParts &parts,
                              joinTeam(*launch, parts.mpiPlugin, variable, options));
   auto work = [&]() -> StatusOr<ExitCode> {
     Run run(flags, parts.kernels, parts.hooks, launch, team.get());
-    CLEAVE_RT_RETURN_IF_ERROR(run.prepare(parts.image, std::move(program)));
+    CLEAVE_RT_RETURN_IF_ERROR(run.prepare(parts.image, std::move(image)));
     CLEAVE_RT_ASSIGN_OR_RETURN(const ExitCode code, run.execute(signals));
     CLEAVE_RT_RETURN_IF_ERROR(team->finish());
     return code;
@@ -104,13 +104,13 @@ int trainMain(int argc, const char *const *argv, const TrainParts &parts) {
                             argc > 0 ? argv[0] : "train", trainFlagsHelp()),
                 json, launch);
   }
-  StatusOr<Program> program = programFromImage(parts.image);
-  if (!program.ok())
-    return reportOnce(program.error(), json, launch);
+  StatusOr<Image> image = imageFromText(parts.image);
+  if (!image.ok())
+    return reportOnce(image.error(), json, launch);
   if (flags->info)
-    return show(describeProgram(*program), json, launch);
-  const StatusOr<ExitCode> code = launch ? runTogether(*flags, parts, std::move(*program), launch)
-                                         : runAlone(*flags, parts, std::move(*program));
+    return show(describeProgram(image->first()), json, launch);
+  const StatusOr<ExitCode> code = launch ? runTogether(*flags, parts, std::move(*image), launch)
+                                         : runAlone(*flags, parts, std::move(*image));
   if (!code.ok())
     return reportOnce(code.error(), json, launch);
   return static_cast<int>(*code);

@@ -25,14 +25,16 @@ void Run::note(const std::string &text) const {
     fmt::print(stderr, "note: {}\n", text);
 }
 
-Status Run::prepare(std::string_view image, Program fromImage) {
-  program = std::move(fromImage);
+Status Run::prepare(std::string_view text, Image given) {
+  image = std::move(given);
+  if (program().pipeline)
+    return internalError("a program with a pipeline cannot be run yet");
   machine = probeMachine();
-  state.planHash = fmt::format("{:08x}", crc32c(std::as_bytes(std::span(image))));
+  state.planHash = fmt::format("{:08x}", crc32c(std::as_bytes(std::span(text))));
   if (team)
-    CLEAVE_RT_RETURN_IF_ERROR(agreeOnProgram(image));
-  CLEAVE_RT_RETURN_IF_ERROR(checkWorld(program, flags, launch));
-  CLEAVE_RT_RETURN_IF_ERROR(checkHost(program, machine));
+    CLEAVE_RT_RETURN_IF_ERROR(agreeOnProgram(text));
+  CLEAVE_RT_RETURN_IF_ERROR(checkWorld(program(), flags, launch));
+  CLEAVE_RT_RETURN_IF_ERROR(checkHost(program(), machine));
   if (flags.device != "cpu")
     return missingError(
                "device.unavailable",
@@ -40,13 +42,13 @@ Status Run::prepare(std::string_view image, Program fromImage) {
         .withGiven("--device " + flags.device)
         .withRule("a binary runs on the device that it was compiled for")
         .suggest("--device cpu");
-  CLEAVE_RT_ASSIGN_OR_RETURN(recipe, parseRecipe(program.recipe, "the program's recipe"));
-  recipe.globalBatch = static_cast<uint64_t>(program.batch.globalBatch);
-  recipe.microBatch = static_cast<uint64_t>(program.batch.microBatch);
-  recipe.sequenceLength = static_cast<uint64_t>(program.batch.sequence);
+  CLEAVE_RT_ASSIGN_OR_RETURN(recipe, parseRecipe(program().recipe, "the program's recipe"));
+  recipe.globalBatch = static_cast<uint64_t>(program().batch.globalBatch);
+  recipe.microBatch = static_cast<uint64_t>(program().batch.microBatch);
+  recipe.sequenceLength = static_cast<uint64_t>(program().batch.sequence);
   state.seed = recipe.seed;
-  state.program = fmt::format("cleave {} {:08x}", program.modelName,
-                              crc32c(std::as_bytes(std::span(program.configText))));
+  state.program = fmt::format("cleave {} {:08x}", program().modelName,
+                              crc32c(std::as_bytes(std::span(program().configText))));
   CLEAVE_RT_RETURN_IF_ERROR(openData());
   CLEAVE_RT_RETURN_IF_ERROR(openCheckpoint());
   CLEAVE_RT_RETURN_IF_ERROR(openWeights());
@@ -59,7 +61,7 @@ Status Run::prepare(std::string_view image, Program fromImage) {
     CLEAVE_RT_RETURN_IF_ERROR(agreeOnFolder());
   if (leads())
     CLEAVE_RT_RETURN_IF_ERROR(openLog());
-  shared.memories.resize(static_cast<size_t>(program.mesh.world()));
+  shared.memories.resize(static_cast<size_t>(program().mesh.world()));
   return {};
 }
 
@@ -84,8 +86,8 @@ Status Run::openLog() {
 
 Status Run::openData() {
   DatasetOptions options;
-  options.sequenceLength = static_cast<uint64_t>(program.batch.sequence);
-  options.vocabulary = static_cast<uint64_t>(program.batch.vocabulary);
+  options.sequenceLength = static_cast<uint64_t>(program().batch.sequence);
+  options.vocabulary = static_cast<uint64_t>(program().batch.vocabulary);
   options.rawBits = flags.tokenBits;
   options.order = recipe.order == DataOrder::Shuffle ? OrderKind::Shuffle : OrderKind::Sequential;
   options.seed = recipe.seed;
@@ -98,7 +100,7 @@ Status Run::openData() {
   }
   if (flags.evalData.empty())
     return {};
-  if (program.entry(EntryKind::Evaluate).empty())
+  if (program().entry(EntryKind::Evaluate).empty())
     return userError("runtime.no_evaluation", "the program was compiled without an evaluation")
         .suggest("leave out --eval-data");
   options.order = OrderKind::Sequential;
@@ -207,7 +209,7 @@ Status Run::openWeights() {
     note("--init is not used: the checkpoint has the weights");
     return {};
   }
-  CLEAVE_RT_ASSIGN_OR_RETURN(shared.weights, InitialWeights::open(flags.init, program));
+  CLEAVE_RT_ASSIGN_OR_RETURN(shared.weights, InitialWeights::open(flags.init, program()));
   const std::vector<std::string> &unused = shared.weights->unused();
   if (!unused.empty())
     note(fmt::format("{} tensor{} of {} not used, such as \"{}\"", unused.size(),
@@ -229,12 +231,12 @@ Status Run::createSchedule() {
 }
 
 StatusOr<std::unique_ptr<HostedRanks>> Run::createWorld() {
-  const auto ranks = static_cast<int>(program.mesh.world());
+  const auto ranks = static_cast<int>(program().mesh.world());
   std::vector<std::vector<int>> groups;
-  for (const AxisList &axes : program.groups)
+  for (const Group &group : program().groups)
     for (int rank = 0; rank < ranks; ++rank)
-      if (program.mesh.indexOf(rank, axes) == 0) {
-        const std::vector<int64_t> members = program.mesh.groupOf(rank, axes);
+      if (group.indexOf(program().mesh, rank) == 0) {
+        const std::vector<int64_t> members = group.ranksOf(program().mesh, rank);
         groups.emplace_back(members.begin(), members.end());
       }
   const int64_t onTheCores = ranksHere() * (team ? team->sharingCores() : 1);
@@ -256,7 +258,7 @@ StatusOr<std::unique_ptr<HostedRanks>> Run::createWorld() {
 
 StatusOr<ExitCode> Run::execute(StopSignals &signals) {
   CLEAVE_RT_ASSIGN_OR_RETURN(const auto world, createWorld());
-  const RunSetup setup{.program = program,
+  const RunSetup setup{.program = program(),
                        .kernels = kernels,
                        .flags = flags,
                        .recipe = recipe,
@@ -273,7 +275,7 @@ StatusOr<ExitCode> Run::execute(StopSignals &signals) {
                        .start = start};
   if (leads())
     CLEAVE_RT_RETURN_IF_ERROR(shared.log.writeHeader(
-        program.plan, describeHost(machine, program.mesh.world(), processes(), threads)));
+        program().plan, describeHost(machine, program().mesh.world(), processes(), threads)));
   const Status status = world->run([&](World &self) { return trainRank(setup, shared, self); });
   if (shared.progress)
     shared.progress->finish();
@@ -295,10 +297,10 @@ StatusOr<ExitCode> Run::execute(StopSignals &signals) {
 }
 
 /// The binary, as far as it can differ from another one.
-Status Run::agreeOnProgram(std::string_view image) {
+Status Run::agreeOnProgram(std::string_view text) {
   return team->agree("runtime.program_mismatch",
                      {{"program", fmt::format("{} ({}, {} bytes, {} kernels)", state.planHash,
-                                              program.modelName, image.size(), kernels.size())}});
+                                              program().modelName, text.size(), kernels.size())}});
 }
 
 /// All processes see the folder that the first one writes to: else the first

@@ -22,7 +22,7 @@ public:
   /// Everything that can be refused before memory is allocated. All processes of a
   /// team prepare the same run, or it fails with `runtime.program_mismatch` or
   /// `runtime.settings_mismatch`.
-  Status prepare(std::string_view image, Program fromImage);
+  Status prepare(std::string_view text, Image given);
   /// Trains. `signals` were held back before any thread was started.
   StatusOr<ExitCode> execute(StopSignals &signals);
 
@@ -34,7 +34,7 @@ private:
   Status checkFolders();
   Status openWeights();
   Status createSchedule();
-  Status agreeOnProgram(std::string_view image);
+  Status agreeOnProgram(std::string_view text);
   Status agreeOnSettings();
   Status agreeOnFolder();
   StatusOr<std::unique_ptr<HostedRanks>> createWorld();
@@ -42,7 +42,7 @@ private:
   /// This process does what a run does once.
   bool leads() const { return !team || team->leads(); }
   int64_t processes() const { return team ? team->processes() : 1; }
-  int64_t ranksHere() const { return program.mesh.world() / processes(); }
+  int64_t ranksHere() const { return program().mesh.world() / processes(); }
   void note(const std::string &text) const;
 
   const TrainFlags &flags;
@@ -52,7 +52,9 @@ private:
   ProcessTeam *const team;
   const std::chrono::steady_clock::time_point start;
   MachineInfo machine;
-  Program program;
+  Image image;
+  /// For what all programs have in common.
+  const Program &program() const { return image.first(); }
   Recipe recipe;
   std::optional<TokenDataset> data, evalData;
   std::optional<Schedule> schedule;

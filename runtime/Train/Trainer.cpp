@@ -62,13 +62,13 @@ Status RankTrainer::prepare() {
     all[rank] = rank;
   CLEAVE_RT_ASSIGN_OR_RETURN(everyone, world.group(all));
   std::vector<Communicator *> groups;
-  for (const AxisList &axes : program.groups) {
-    const std::vector<int> members = asInts(program.mesh.groupOf(world.rank(), axes));
-    Communicator *group = nullptr;
+  for (const Group &group : program.groups) {
+    const std::vector<int> members = asInts(group.ranksOf(program.mesh, world.rank()));
+    Communicator *communicator = nullptr;
     if (members.size() > 1) {
-      CLEAVE_RT_ASSIGN_OR_RETURN(group, world.group(members));
+      CLEAVE_RT_ASSIGN_OR_RETURN(communicator, world.group(members));
     }
-    groups.push_back(group);
+    groups.push_back(communicator);
   }
   CLEAVE_RT_ASSIGN_OR_RETURN(executor,
                              Executor::create(program, world.rank(), setup.kernels, pool,

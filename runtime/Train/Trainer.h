@@ -10,6 +10,7 @@
 #include "runtime/Comm/Communicator.h"
 #include "runtime/Data/TokenDataset.h"
 #include "runtime/Exec/Executor.h"
+#include "runtime/Schema/Image.h"
 #include "runtime/Train/Batches.h"
 #include "runtime/Train/Flags.h"
 #include "runtime/Train/Metrics.h"

@@ -12,6 +12,7 @@
 #include "runtime/Base/Files.h"
 #include "runtime/Base/Json.h"
 #include "runtime/Base/Suggest.h"
+#include "runtime/Schema/Image.h"
 
 #include "llvm/Support/raw_ostream.h"
 

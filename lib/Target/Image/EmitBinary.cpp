@@ -11,6 +11,7 @@
 #include "cleave/Target/Image/Image.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "runtime/Base/Files.h"
+#include "runtime/Schema/Image.h"
 #include "runtime/Schema/Unroll.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FileSystem.h"

@@ -45,7 +45,7 @@ public:
     }
     for (auto group : source.getOps<exec::GroupOp>()) {
       groups[group.getName()] = static_cast<int32_t>(program.groups.size());
-      program.groups.push_back(axisList(dist::axesOf(group.getAxes())));
+      program.groups.push_back({axisList(dist::axesOf(group.getAxes())), {}});
     }
     for (Operation &op : source.getBody().front())
       llvm::TypeSwitch<Operation *>(&op)

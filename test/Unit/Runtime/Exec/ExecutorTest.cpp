@@ -21,9 +21,9 @@ Status runOnRanks(const Program &program, KernelTable kernels, EntryKind entry, 
                   Before before, After after) {
   const auto ranks = static_cast<int>(program.mesh.world());
   std::vector<std::vector<int>> groups;
-  for (const AxisList &axes : program.groups)
+  for (const Group &group : program.groups)
     for (int rank = 0; rank < ranks; ++rank) {
-      const auto members = program.mesh.groupOf(rank, axes);
+      const auto members = group.ranksOf(program.mesh, rank);
       groups.emplace_back(members.begin(), members.end());
     }
   auto world = LocalWorld::create(ranks, groups);
@@ -31,11 +31,11 @@ Status runOnRanks(const Program &program, KernelTable kernels, EntryKind entry, 
     return world.status();
   return (*world)->run([&](World &self) -> Status {
     std::vector<Communicator *> communicators;
-    for (const AxisList &axes : program.groups) {
-      const auto members = program.mesh.groupOf(self.rank(), axes);
-      CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * group,
+    for (const Group &group : program.groups) {
+      const auto members = group.ranksOf(program.mesh, self.rank());
+      CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * communicator,
                                  self.group({members.begin(), members.end()}));
-      communicators.push_back(group);
+      communicators.push_back(communicator);
     }
     ThreadPool pool(threads);
     CLEAVE_RT_ASSIGN_OR_RETURN(
@@ -64,11 +64,11 @@ float wholeValue(int64_t index) { return static_cast<float>(index * 7 % 1001); }
 
 TEST(Executor, CollectivesMoveWholeTensorsAndBlocks) {
   Program p = onMesh({{"data", 2}, {"tensor", 3}});
-  p.groups = {{1}, {0, 1}, {1, 0}};
+  p.groups = {Group{{1}, {}}, Group{{0, 1}, {}}, Group{{1, 0}, {}}};
   const int64_t outer = 2, inner = 3;
   for (int64_t full : {3, 6, 7, 1}) {
     for (int32_t group : {0, 1, 2}) {
-      const int64_t k = p.mesh.sizeOf(p.groups[group]);
+      const int64_t k = p.groups[group].size(p.mesh);
       const int64_t block = blockSize(full, k);
       const CutDimension cut{outer, full, inner};
       const Region whole = at(0, outer * full * inner), part = at(1, outer * block * inner),
@@ -95,7 +95,7 @@ TEST(Executor, CollectivesMoveWholeTensorsAndBlocks) {
           },
           [&](Executor &executor) {
             const RankMemory &memory = executor.memory();
-            const int64_t index = p.mesh.indexOf(executor.rank(), p.groups[group]);
+            const int64_t index = p.groups[group].indexOf(p.mesh, executor.rank());
             for (int64_t i = 0; i < count; ++i) {
               EXPECT_EQ(memory.floats(gathered)[i], wholeValue(i));
               EXPECT_EQ(memory.floats(reduced)[i], wholeValue(i) * static_cast<float>(k));
@@ -118,7 +118,7 @@ TEST(Executor, CollectivesMoveWholeTensorsAndBlocks) {
 
 TEST(Executor, AllToAllMovesTheCutThereAndBack) {
   Program p = onMesh({{"tensor", 3}});
-  p.groups = {{0}};
+  p.groups = {Group{{0}, {}}};
   const int64_t outer = 2, first = 7, middle = 2, second = 5, inner = 2;
   const int64_t bf = blockSize(first, 3), bs = blockSize(second, 3);
   const Region whole = at(0, outer * first * middle * second * inner);
@@ -223,7 +223,7 @@ void throwOnRankOne(void *const *args, int64_t, int64_t) {
 
 TEST(Executor, TheFirstErrorReachesAllRanksAndNamesItsPlace) {
   Program p = onMesh({{"data", 3}});
-  p.groups = {{0}};
+  p.groups = {Group{{0}, {}}};
   p.constants = {{"rank", at(0, 1), DataType::F32, Constant::BlockStart{{0}, 1}}};
   p.entry(EntryKind::Update) = {
       {KernelCommand{"throw", {at(0, 1)}, 1, 1}, "layers.3/mlp", 0, 0},
@@ -240,7 +240,7 @@ TEST(Executor, TheFirstErrorReachesAllRanksAndNamesItsPlace) {
 
 TEST(Executor, RefusesWhatItCannotRun) {
   Program p = onMesh({{"data", 2}});
-  p.groups = {{0}};
+  p.groups = {Group{{0}, {}}};
   p.entry(EntryKind::Count) = {{KernelCommand{"absent", {}, 1, 1}, "", 0, 0}};
   auto nothing = [](Executor &) {};
   Status status = runOnRanks(p, {}, EntryKind::Count, 1, nothing, nothing);

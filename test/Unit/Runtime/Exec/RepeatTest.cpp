@@ -16,7 +16,7 @@ Program oneRank(std::vector<Command> commands) {
   program.segments = {{"io", 64}, {"arena", 4096}};
   program.exchange.tokens = program.exchange.targets = {0, 0, 4};
   program.exchange.loss = {0, 8, 4};
-  program.groups = {{}};
+  program.groups = {Group()};
   program.entry(EntryKind::Update) = std::move(commands);
   return program;
 }

@@ -1,7 +1,7 @@
 // The image survives the round trip byte for byte, and every broken number in it
 // is refused by kind.
-#include "runtime/Schema/Program.h"
 #include "runtime/Schema/Base64.h"
+#include "runtime/Schema/Image.h"
 
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ Program everything() {
       {"bytes", {2, 8, 4}, DataType::BF16, Constant::Bytes{std::string("\0\xff\x01z", 4)}},
       {"iota", {2, 64, 32}, DataType::I32, Constant::Iota{3, 2}},
       {"row", {2, 96, 8}, DataType::I64, Constant::BlockStart{{1}, 4}}};
-  p.groups = {{0}, {0, 1}};
+  p.groups = {Group{{0}, {}}, Group{{0, 1}, {}}};
   KernelCommand kernel{"cleave_k0", {{0, 0, 96}, {2, 0, 8}}, 7, 2};
   MatmulCommand matmul;
   matmul.a = {{0, 0, 96}, 3, 1};
@@ -96,12 +96,12 @@ TEST(Program, RoundTripsByteForByte) {
   const Program program = everything();
   ASSERT_TRUE(validate(program).ok()) << validate(program).error().message;
   const std::string text = toImageText(program);
-  auto back = programFromImage(text);
+  auto back = imageFromText(text);
   ASSERT_TRUE(back.ok()) << renderText(back.error());
   EXPECT_EQ(toImageText(*back), text);
-  EXPECT_EQ(back->configText, program.configText);
-  EXPECT_EQ(std::get<Constant::Bytes>(back->constants[1].contents).bytes.size(), 4u);
-  EXPECT_EQ(std::get<Constant::Numbers>(back->constants[0].contents).values[1], -3e-12);
+  EXPECT_EQ(back->first().configText, program.configText);
+  EXPECT_EQ(std::get<Constant::Bytes>(back->first().constants[1].contents).bytes.size(), 4u);
+  EXPECT_EQ(std::get<Constant::Numbers>(back->first().constants[0].contents).values[1], -3e-12);
 }
 
 void expectRefused(const std::string &kind, const std::function<void(Program &)> &breakIt,
@@ -109,7 +109,7 @@ void expectRefused(const std::string &kind, const std::function<void(Program &)>
   Program program = everything();
   breakIt(program);
   // Through the text, as a run meets it.
-  auto back = programFromImage(toImageText(program));
+  auto back = imageFromText(toImageText(program));
   ASSERT_FALSE(back.ok()) << "expected " << kind;
   EXPECT_EQ(back.error().kind, kind) << back.error().message;
   EXPECT_NE(back.error().message.find(mention), std::string::npos) << back.error().message;
@@ -135,7 +135,7 @@ TEST(Program, RefusesBrokenStructures) {
   expectRefused("image.exchange", [](Program &p) { p.exchange.targets.bytes = 36; });
   expectRefused("image.constant", [](Program &p) { p.constants[0].region.bytes = 4; });
   expectRefused("image.constant", [](Program &p) { p.constants[3].region.bytes = 16; });
-  expectRefused("image.group", [](Program &p) { p.groups[1] = {2}; });
+  expectRefused("image.group", [](Program &p) { p.groups[1].axes = {2}; });
   expectRefused("image.wrong_type", [](Program &p) { p.recipe = JsonValue(3); });
 }
 
@@ -171,7 +171,7 @@ TEST(Program, RefusesBrokenCommandsByPlace) {
 TEST(Program, RefusesForeignText) {
   const std::string text = toImageText(everything());
   auto kindOf = [](const std::string &changed) {
-    auto back = programFromImage(changed);
+    auto back = imageFromText(changed);
     return back.ok() ? std::string("accepted") : back.error().kind;
   };
   auto replaced = [&](const std::string &from, const std::string &to) {
@@ -180,8 +180,8 @@ TEST(Program, RefusesForeignText) {
     EXPECT_NE(at, std::string::npos) << from;
     return changed.replace(at, from.size(), to);
   };
-  EXPECT_EQ(kindOf(replaced("\"version\": 2", "\"version\": 3")), "image.version_unsupported");
-  EXPECT_EQ(kindOf(replaced("\"version\": 2", "\"version\": 1")), "accepted");
+  EXPECT_EQ(kindOf(replaced("\"version\": 3", "\"version\": 4")), "image.version_unsupported");
+  EXPECT_EQ(kindOf(replaced("\"version\": 3", "\"version\": 1")), "accepted");
   EXPECT_EQ(kindOf(replaced("\"groups\"", "\"groupz\"")), "image.unknown_key");
   EXPECT_EQ(kindOf(replaced("\"op\": \"zero\"", "\"op\": \"zeros\"")), "image.unknown_value");
   EXPECT_EQ(kindOf(text.substr(0, text.size() / 2)), "json.syntax");
@@ -213,7 +213,7 @@ TEST(Program, SurvivesEveryReplacedNumber) {
     const size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
     for (const char *other : {"-1", "0", "3", "9223372036854775807", "4611686018427387904",
                               "99999999999999999999", "1e308", "null", "[]", "\"\""}) {
-      auto back = programFromImage(text.substr(0, at) + other + text.substr(end));
+      auto back = imageFromText(text.substr(0, at) + other + text.substr(end));
       ++(back.ok() ? accepted : refused);
       if (!back.ok()) {
         EXPECT_TRUE(back.error().kind.starts_with("image.") ||

@@ -1,5 +1,6 @@
 // Repeats of the image: what they unroll to, how they are written, and that every
 // iteration is checked.
+#include "runtime/Schema/Image.h"
 #include "runtime/Schema/Unroll.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +75,8 @@ TEST(Repeat, UnrollsToWhatAFlatListSays) {
   ASSERT_TRUE(validate(program).ok()) << validate(program).error().message;
 
   Program unrolled = program, written = withUpdate(flat);
-  unrolled.entries = unroll(program.entries);
+  for (size_t i = 0; i < entryCount; ++i)
+    unrolled.entries[i] = unroll(program.entries[i]);
   EXPECT_EQ(unrolled.entry(EntryKind::Update).size(), 29u);
   EXPECT_EQ(toImageText(unrolled), toImageText(written));
   EXPECT_TRUE(validate(unrolled).ok());
@@ -105,13 +107,13 @@ TEST(Repeat, IsWrittenWithALineForEachCommand) {
 )"),
             std::string::npos)
       << text;
-  auto back = programFromImage(text);
+  auto back = imageFromText(text);
   ASSERT_TRUE(back.ok()) << renderText(back.error());
   EXPECT_EQ(toImageText(*back), text);
 }
 
 void expectAccepted(const std::vector<Command> &commands) {
-  auto back = programFromImage(toImageText(withUpdate(commands)));
+  auto back = imageFromText(toImageText(withUpdate(commands)));
   EXPECT_TRUE(back.ok()) << renderText(back.error());
 }
 
@@ -121,7 +123,7 @@ void expectRefused(const std::string &kind, const std::vector<Command> &commands
   const Program program = withUpdate(commands);
   const Status direct = validate(program);
   ASSERT_FALSE(direct.ok()) << "expected " << kind << ": " << mention;
-  auto back = programFromImage(toImageText(program));
+  auto back = imageFromText(toImageText(program));
   ASSERT_FALSE(back.ok());
   for (const Error &error : {direct.error(), back.error()}) {
     EXPECT_EQ(error.kind, kind) << error.message;
@@ -211,7 +213,7 @@ TEST(Repeat, RefusesForeignText) {
     std::string changed = text;
     const size_t at = changed.find(from);
     EXPECT_NE(at, std::string::npos) << from;
-    auto back = programFromImage(changed.replace(at, from.size(), to));
+    auto back = imageFromText(changed.replace(at, from.size(), to));
     return back.ok() ? std::string("accepted") : back.error().kind + " " + back.error().message;
   };
   auto expectError = [&](const std::string &from, const std::string &to, const std::string &kind,
@@ -240,7 +242,7 @@ TEST(Repeat, NestsAsDeepAsTextMayWithoutHarm) {
   const std::string empty = "\"update\": []";
   const size_t at = text.find(empty);
   ASSERT_NE(at, std::string::npos);
-  auto back = programFromImage(text.replace(at, empty.size(), "\"update\": " + body));
+  auto back = imageFromText(text.replace(at, empty.size(), "\"update\": " + body));
   ASSERT_FALSE(back.ok());
   EXPECT_EQ(back.error().kind, "image.command") << back.error().message;
 }

@@ -180,7 +180,7 @@ Program program(int64_t ranks, int64_t microBatch, int64_t microBatches) {
               *io_.learningRate, *io_.correction1, *io_.correction2, *io_.gradientNorm},
              2),
       kernel("shrink", {*cut.slot(Slot::Value), *io_.learningRate}, blockSize(shrinkSize, ranks))};
-  p.groups = {{0}};
+  p.groups = {Group{{0}, {}}};
   p.state = {line, cut};
   p.segments = {
       {"weights", weights.next}, {"moments", moments.next}, {"io", io.next}, {"arena", arena.next}};

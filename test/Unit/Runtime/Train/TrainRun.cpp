@@ -28,22 +28,22 @@ TrainRun::TrainRun(int64_t tokenCount) {
   EXPECT_TRUE(writeFileAtomically(file("tokens.bin"), bytes).ok());
 }
 
-int TrainRun::operator()(const Program &program, std::vector<std::string> flags,
+int TrainRun::operator()(const Image &image, std::vector<std::string> flags,
                          const TrainHooks &hooks) const {
   flags.insert(flags.begin(), {"train", "--data", file("tokens.bin")});
   std::vector<const char *> argv;
   for (const std::string &flag : flags)
     argv.push_back(flag.c_str());
-  const std::string image = toImageText(program);
+  const std::string text = toImageText(image);
   return trainMain(static_cast<int>(argv.size()), argv.data(),
-                   {.image = image, .kernels = tiny::kernels(), .hooks = hooks});
+                   {.image = text, .kernels = tiny::kernels(), .hooks = hooks});
 }
 
-int TrainRun::inChild(const Program &program, std::vector<std::string> flags,
+int TrainRun::inChild(const Image &image, std::vector<std::string> flags,
                       const TrainHooks &hooks) const {
   const pid_t child = ::fork();
   if (child == 0)
-    ::_exit((*this)(program, std::move(flags), hooks));
+    ::_exit((*this)(image, std::move(flags), hooks));
   int status = 0;
   ::waitpid(child, &status, 0);
   return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);

@@ -4,6 +4,7 @@
 #include "../TemporaryFolder.h"
 #include "TinyProgram.h"
 
+#include "runtime/Schema/Image.h"
 #include "runtime/Train/Main.h"
 
 #include <map>
@@ -19,10 +20,10 @@ public:
   const std::vector<int> &tokens() const { return values; }
 
   /// Exit code of trainMain with `--data` and the flags given.
-  int operator()(const cleave::rt::Program &program, std::vector<std::string> flags,
+  int operator()(const cleave::rt::Image &image, std::vector<std::string> flags,
                  const cleave::rt::TrainHooks &hooks = {}) const;
   /// The same in a process of its own; −n if signal n ended it.
-  int inChild(const cleave::rt::Program &program, std::vector<std::string> flags,
+  int inChild(const cleave::rt::Image &image, std::vector<std::string> flags,
               const cleave::rt::TrainHooks &hooks = {}) const;
 
   /// The steps of a log by number (the last line of a step counts): key → value.
