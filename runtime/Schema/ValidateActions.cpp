@@ -112,12 +112,10 @@ private:
 
   Status checkOrder(size_t stage, int64_t micro) const {
     const Places &mine = at(stage, micro);
-    constexpr std::pair<Kind, Kind> orders[] = {{Kind::ReceiveActivation, Kind::Forward},
-                                                {Kind::Forward, Kind::SendActivation},
-                                                {Kind::Forward, Kind::Backward},
-                                                {Kind::ReceiveGradient, Kind::Backward},
-                                                {Kind::Backward, Kind::SendGradient},
-                                                {Kind::Backward, Kind::Weights}};
+    constexpr std::pair<Kind, Kind> orders[] = {
+        {Kind::ReceiveActivation, Kind::Forward}, {Kind::Forward, Kind::SendActivation},
+        {Kind::Forward, Kind::Backward},          {Kind::ReceiveGradient, Kind::Backward},
+        {Kind::Backward, Kind::SendGradient},     {Kind::Backward, Kind::Weights}};
     for (auto [before, after] : orders)
       if (mine[before] >= 0 && mine[after] >= 0 && mine[after] < mine[before])
         return broken(fmt::format("{} does {} before {}, which it needs", owner,
@@ -134,10 +132,9 @@ private:
       const Places &mine = placesOf(action);
       for (int32_t other : mine.at)
         if (other >= 0 && pipeline.actions[other].slot != action.slot)
-          return broken(fmt::format("{} does {} in slot {} and {} in slot {}", owner,
-                                    describe(pipeline, action), action.slot,
-                                    nameOf(pipeline.actions[other].kind),
-                                    pipeline.actions[other].slot));
+          return broken(fmt::format(
+              "{} does {} in slot {} and {} in slot {}", owner, describe(pipeline, action),
+              action.slot, nameOf(pipeline.actions[other].kind), pipeline.actions[other].slot));
       const PipelineAction *&holder = holders[action.slot];
       if (holder && (holder->stage != action.stage || holder->microBatch != action.microBatch))
         if (const int32_t last = placesOf(*holder).last(); last > static_cast<int32_t>(i))
@@ -183,7 +180,8 @@ Status checkChannels(const Image &image) {
         channels[channelOf(action, program.pipeline->index)][action.isSend() ? 0 : 1].push_back(
             &action);
   for (const auto &[key, ends] : channels) {
-    const Pipeline &from = *image.programs[key.from].pipeline, &to = *image.programs[key.to].pipeline;
+    const Pipeline &from = *image.programs[key.from].pipeline,
+                   &to = *image.programs[key.to].pipeline;
     // Complete lists have as many sends as receives.
     for (size_t i = 0; i < ends[0].size(); ++i) {
       const PipelineAction &sent = *ends[0][i], &received = *ends[1][i];
@@ -230,8 +228,8 @@ Status checkProgress(const Image &image) {
   }
   if (waits.empty())
     return {};
-  return broken(fmt::format("the pipeline never ends with channels of {} messages: {}", buffers,
-                            waits));
+  return broken(
+      fmt::format("the pipeline never ends with channels of {} messages: {}", buffers, waits));
 }
 
 } // namespace

@@ -133,7 +133,8 @@ private:
     std::vector<int64_t> programs = programsIn(program, program.groups[*group]);
     if (programs.size() > 1)
       list.push_back({program.groups[*group].ranksOf(program.mesh, rankOf(program)),
-                      std::move(programs), std::visit(AgreementText{command}, command.what), command.label});
+                      std::move(programs), std::visit(AgreementText{command}, command.what),
+                      command.label});
   }
 
   const Meeting *nextOf(size_t program) const {

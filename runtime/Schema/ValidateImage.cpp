@@ -68,7 +68,8 @@ Status checkCommon(const Image &image) {
   }
   const int64_t ranks = image.first().mesh.sizeOf(image.first().pipeline->axes);
   if (ranks != static_cast<int64_t>(image.programs.size()))
-    return broken(fmt::format("{} programs for a pipeline of {} ranks", image.programs.size(), ranks));
+    return broken(
+        fmt::format("{} programs for a pipeline of {} ranks", image.programs.size(), ranks));
   return {};
 }
 
@@ -79,8 +80,8 @@ StatusOr<std::vector<const Stage *>> stagesOf(const Image &image) {
   for (const Program &program : image.programs)
     for (const Stage &stage : program.pipeline->stages) {
       if (stage.number >= count || stages[static_cast<size_t>(stage.number)])
-        return broken(fmt::format("stage {} of {} is beyond the last or there twice", stage.number,
-                                  count));
+        return broken(
+            fmt::format("stage {} of {} is beyond the last or there twice", stage.number, count));
       stages[static_cast<size_t>(stage.number)] = &stage;
     }
   if (image.first().batch.microBatches > mostMicroBatches / count)
@@ -92,8 +93,8 @@ StatusOr<std::vector<const Stage *>> stagesOf(const Image &image) {
 Status checkSizes(const std::vector<Region> &sent, const std::vector<Region> &received,
                   const std::string &what) {
   if (sent.size() != received.size())
-    return broken(fmt::format("{}: {} regions are sent, {} received", what, sent.size(),
-                              received.size()));
+    return broken(
+        fmt::format("{}: {} regions are sent, {} received", what, sent.size(), received.size()));
   for (size_t i = 0; i < sent.size(); ++i)
     if (sent[i].bytes != received[i].bytes)
       return broken(fmt::format("{}: region {} has {} bytes where it is sent and {} where it is "
@@ -142,13 +143,15 @@ Status checkTensors(const Image &image) {
                            fmt::format("state \"{}\" is not alike in two programs", entry.name));
       for (const std::string &alias : entry.aliases)
         if (aliases.try_emplace(alias, entry.name).first->second != entry.name)
-          return brokenImage("image.state", fmt::format("alias \"{}\" is that of two tensors", alias));
+          return brokenImage("image.state",
+                             fmt::format("alias \"{}\" is that of two tensors", alias));
     }
   for (const auto &[name, known] : tensors) {
     if (known.counted != 1)
-      return brokenImage("image.state", fmt::format("state \"{}\" is counted by {} programs instead "
-                                                    "of one",
-                                                    name, known.counted));
+      return brokenImage("image.state",
+                         fmt::format("state \"{}\" is counted by {} programs instead "
+                                     "of one",
+                                     name, known.counted));
     if (aliases.contains(name))
       return brokenImage("image.state", fmt::format("\"{}\" is a tensor and an alias", name));
   }

@@ -22,8 +22,7 @@ Status checkOtherAxes(const Program &program, const std::set<int32_t> &axes) {
   for (const StateEntry &entry : program.state)
     for (size_t slot = 0; slot < slotCount; ++slot)
       if (std::ranges::any_of(entry.shardingOf(static_cast<Slot>(slot)).axes, cuts))
-        return broken(
-            fmt::format("state \"{}\" is cut over an axis of the pipeline", entry.name));
+        return broken(fmt::format("state \"{}\" is cut over an axis of the pipeline", entry.name));
   return {};
 }
 
@@ -69,8 +68,8 @@ Status validateStages(const Program &program) {
   if (pipeline.index < 0 || pipeline.index >= ranks)
     return broken(fmt::format("a program has index {} in a pipeline of {}", pipeline.index, ranks));
   if (pipeline.buffers < 1 || pipeline.buffers > mostBuffers)
-    return broken(fmt::format("channels hold {} messages; they hold 1 to {}", pipeline.buffers,
-                              mostBuffers));
+    return broken(
+        fmt::format("channels hold {} messages; they hold 1 to {}", pipeline.buffers, mostBuffers));
   CLEAVE_RT_RETURN_IF_ERROR(checkOtherAxes(program, axes));
   if (!program.entry(EntryKind::MicroBatch).empty())
     return broken("a program with a pipeline has commands in microbatch; what it does for a "

@@ -15,8 +15,9 @@ Part::Part(ModuleOp module) : module(module), mesh(*module.getOps<dist::MeshOp>(
 }
 
 RankTensors Part::cutFor(StringRef entry, unsigned i, const HostTensor &whole) const {
-  auto sharding = ModuleOp(module).lookupSymbol<func::FuncOp>(entry).getArgAttrOfType<
-      dist::ShardingAttr>(i, "dist.sharding");
+  auto sharding =
+      ModuleOp(module).lookupSymbol<func::FuncOp>(entry).getArgAttrOfType<dist::ShardingAttr>(
+          i, "dist.sharding");
   RankTensors blocks;
   for (int64_t r = 0; r < mesh.ranks(); ++r)
     blocks.push_back(dist::cutBlock(whole, sharding, mesh, r));
@@ -27,8 +28,8 @@ std::vector<RankTensors> Part::call(StringRef entry, ArrayRef<RankTensors> argum
   auto function = module.lookupSymbol<func::FuncOp>(entry);
   std::vector<RankTensors> results;
   rt::Status done = withDiagnostics(*module.getContext(), [&]() -> LogicalResult {
-    auto run = interpret(cast<FunctionOpInterface>(function.getOperation()), arguments, state,
-                         options);
+    auto run =
+        interpret(cast<FunctionOpInterface>(function.getOperation()), arguments, state, options);
     if (failed(run))
       return failure();
     results = std::move(*run);

@@ -12,7 +12,6 @@
 #include "runtime/Base/Files.h"
 #include "runtime/Base/Json.h"
 #include "runtime/Base/Suggest.h"
-#include "runtime/Schema/Image.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -117,7 +116,7 @@ std::span<const Compilation::Phase> Compilation::phases() {
       {"exec", &Compilation::exec,
        [](Compilation &c) { return c.textOf(*withKernelsDeclared(*c.module)); }},
       {"image", &Compilation::image,
-       [](Compilation &c) { return rt::toImageText(c.compiled->program); }},
+       [](Compilation &c) { return rt::toImageText(c.compiled->image); }},
       {"kernels", nullptr, [](Compilation &c) { return c.textOf(*c.compiled->kernels); }},
       {"cuda", &Compilation::cuda, [](Compilation &c) { return c.cudaText; }, /*onRequest=*/true},
   };
@@ -254,20 +253,17 @@ rt::Status Compilation::binary() {
 
 /// What was made and how to run it, for people.
 void Compilation::tellBinary() const {
-  const rt::Program &program = compiled->program;
-  int64_t parameters = 0;
-  for (const rt::StateEntry &entry : program.state)
-    parameters += rt::elementCount(entry.shape);
+  const rt::Program &program = compiled->image.first();
   std::vector<std::string> axes;
   for (const rt::MeshAxis &axis : program.mesh.axes)
     axes.push_back(fmt::format("{}={}", axis.name, axis.size));
   const int64_t ranks = program.mesh.world();
   std::string memory;
-  if (program.prediction.bytesPerRank)
-    memory = fmt::format(", {:.0f} MB a rank", *program.prediction.bytesPerRank / 1e6);
+  if (auto bytes = compiled->image.predictedBytesPerRank())
+    memory = fmt::format(", {:.0f} MB a rank", static_cast<double>(*bytes) / 1e6);
   tell("{}: {} parameters, {} rank{} ({}), {} × {} tokens a step{}\n", request.output,
-       grouped(parameters), ranks, ranks == 1 ? "" : "s", fmt::join(axes, " × "),
-       program.batch.globalBatch, program.batch.sequence, memory);
+       grouped(compiled->image.parameterCount()), ranks, ranks == 1 ? "" : "s",
+       fmt::join(axes, " × "), program.batch.globalBatch, program.batch.sequence, memory);
   const bool here = request.output.find('/') == std::string::npos;
   tell("run it: {}{} --data TOKENS.bin --steps N\n", here ? "./" : "", request.output);
 }

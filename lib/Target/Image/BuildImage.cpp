@@ -1,6 +1,7 @@
 //===- BuildImage.cpp - From exec to an image ------------------------------===//
 
 #include "cleave/Target/Image/Image.h"
+#include "dialects/Pipe/Pipe.h"
 #include "lib/Target/Image/WriteProgram.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
@@ -27,16 +28,20 @@ static void describe(rt::Program &p, const ImageSettings &settings) {
   p.batch.vocabulary = settings.vocabulary;
   int64_t total = 0;
   for (const rt::Segment &segment : p.segments)
-    total += segment.bytes;
+    total += segment.bytes * segment.copies;
   p.prediction.bytesPerRank = total;
 }
 
 rt::StatusOr<CompiledImage> buildImage(ModuleOp module, const ImageSettings &settings) {
   CompiledImage image;
-  exec::ProgramOp program = *module.getOps<exec::ProgramOp>().begin();
-  image.program = image::writeProgram(program);
-  describe(image.program, settings);
-  if (rt::Status valid = rt::validate(image.program); !valid.ok())
+  std::optional<pipe::Table> table;
+  for (auto schedule : module.getOps<pipe::ScheduleOp>())
+    table = schedule.getTable();
+  for (auto program : module.getOps<exec::ProgramOp>()) {
+    image.image.programs.push_back(image::writeProgram(program, table ? &*table : nullptr));
+    describe(image.image.programs.back(), settings);
+  }
+  if (rt::Status valid = rt::validate(image.image); !valid.ok())
     return valid;
   image.kernels = ModuleOp::create(module.getLoc());
   for (auto kernel : llvm::make_early_inc_range(module.getOps<FunctionOpInterface>()))

@@ -11,7 +11,6 @@
 #include "cleave/Target/Image/Image.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "runtime/Base/Files.h"
-#include "runtime/Schema/Image.h"
 #include "runtime/Schema/Unroll.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FileSystem.h"
@@ -94,7 +93,7 @@ static void addMain(OpBuilder &b, Location loc, int64_t imageBytes, int64_t kern
   LLVM::ReturnOp::create(b, loc, code);
 }
 
-static OwningOpRef<ModuleOp> mainModule(MLIRContext *context, const rt::Program &program,
+static OwningOpRef<ModuleOp> mainModule(MLIRContext *context, const rt::Image &image,
                                         StringRef plugin) {
   context->loadDialect<LLVM::LLVMDialect>();
   OpBuilder b(context);
@@ -102,17 +101,18 @@ static OwningOpRef<ModuleOp> mainModule(MLIRContext *context, const rt::Program 
   OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
   b.setInsertionPointToStart(module->getBody());
   llvm::SmallSetVector<StringRef, 32> used;
-  for (const auto &entry : program.entries)
-    rt::forEachCommand(entry, [&](const rt::Command &command, int64_t) {
-      if (auto *kernel = std::get_if<rt::KernelCommand>(&command.what))
-        used.insert(kernel->symbol);
-    });
+  for (const rt::Program &program : image.programs)
+    for (size_t list = 0; list < program.entryLists(); ++list)
+      rt::forEachCommand(program.entryList(list), [&](const rt::Command &command, int64_t) {
+        if (auto *kernel = std::get_if<rt::KernelCommand>(&command.what))
+          used.insert(kernel->symbol);
+      });
   SmallVector<std::string> symbols(used.begin(), used.end());
-  std::string image = rt::toImageText(program);
-  text(b, loc, "cleave_image", image);
+  std::string imageText = rt::toImageText(image);
+  text(b, loc, "cleave_image", imageText);
   addTable(b, loc, symbols);
   text(b, loc, "cleave_mpi_plugin", plugin);
-  addMain(b, loc, static_cast<int64_t>(image.size()), static_cast<int64_t>(symbols.size()),
+  addMain(b, loc, static_cast<int64_t>(imageText.size()), static_cast<int64_t>(symbols.size()),
           static_cast<int64_t>(plugin.size()));
   return module;
 }
@@ -206,8 +206,8 @@ rt::Status emitBinary(const CompiledImage &image, const cpu::Profile &profile,
   if (rt::Status s = writeObject(*kernels, profile, folder->file("kernels.o")); !s.ok())
     return s;
   auto plugin = llvm::MemoryBuffer::getFile(settings.libraries + "/" + kMpiPlugin);
-  auto main = mainModule(kernels->getContext(), image.program,
-                         plugin ? (*plugin)->getBuffer() : StringRef());
+  auto main =
+      mainModule(kernels->getContext(), image.image, plugin ? (*plugin)->getBuffer() : StringRef());
   if (rt::Status s = writeObject(*main, profile, folder->file("main.o")); !s.ok())
     return s;
   return link(settings, *folder, output);

@@ -32,8 +32,8 @@ static rt::CutDimension cutOf(ArrayRef<int64_t> cut) { return {cut[0], cut[1], c
 namespace {
 class ProgramWriter {
 public:
-  explicit ProgramWriter(exec::ProgramOp source)
-      : source(source), mesh(*dist::Mesh::lookup(source, source.getMeshAttr())) {}
+  ProgramWriter(exec::ProgramOp source, const pipe::Table *table)
+      : source(source), table(table), mesh(*dist::Mesh::lookup(source, source.getMeshAttr())) {}
 
   rt::Program write() {
     for (auto [name, size] : llvm::zip(mesh.names, mesh.sizes))
@@ -41,22 +41,23 @@ public:
     // Names are used before they are defined.
     for (auto segment : source.getOps<exec::SegmentOp>()) {
       segments[segment.getName()] = static_cast<int32_t>(program.segments.size());
-      program.segments.push_back({segment.getName().str(), int64_t(segment.getBytes())});
+      program.segments.push_back(
+          {segment.getName().str(), int64_t(segment.getBytes()), int64_t(segment.getCopies())});
     }
     for (auto group : source.getOps<exec::GroupOp>()) {
       groups[group.getName()] = static_cast<int32_t>(program.groups.size());
-      program.groups.push_back({axisList(dist::axesOf(group.getAxes())), {}});
+      program.groups.push_back({axisList(dist::axesOf(group.getAxes())),
+                                toVector(group.getMembers().value_or(ArrayRef<int64_t>()))});
     }
+    if (source.getPart())
+      addPipeline();
     for (Operation &op : source.getBody().front())
       llvm::TypeSwitch<Operation *>(&op)
           .Case([&](exec::StateOp state) { addState(state); })
           .Case([&](exec::ExchangeOp exchange) { addExchange(exchange); })
           .Case([&](exec::TableOp table) { addTable(table); })
           .Case([&](exec::RankIndexOp index) { addRankIndex(index); })
-          .Case([&](exec::EntryOp entry) {
-            program.entries[static_cast<size_t>(entry.getKind())] =
-                commandsOf(entry.getBody().front());
-          });
+          .Case([&](exec::EntryOp entry) { addEntry(entry); });
     return std::move(program);
   }
 
@@ -80,6 +81,69 @@ private:
     return cut;
   }
 
+  std::vector<rt::Region> regions(ArrayAttr list) const {
+    std::vector<rt::Region> all;
+    for (auto at : list.getAsRange<exec::AtAttr>())
+      all.push_back(region(at));
+    return all;
+  }
+
+  /// This place in the pipeline: its stages, and what it does of the table.
+  void addPipeline() {
+    rt::Pipeline &pipeline = program.pipeline.emplace();
+    pipeline.axes = axisList(dist::axesOf(source.getOverAttr()));
+    pipeline.index = static_cast<int64_t>(*source.getPart());
+    pipeline.buffers = table->buffers;
+    for (auto stage : source.getOps<exec::StageOp>()) {
+      stages[static_cast<int64_t>(stage.getNumber())] = static_cast<int32_t>(stages.size());
+      rt::Stage &made = pipeline.stages.emplace_back();
+      made.number = static_cast<int64_t>(stage.getNumber());
+      made.boundary = {regions(stage.getInputs()), regions(stage.getOutputs()),
+                       regions(stage.getOutputGradients()), regions(stage.getInputGradients())};
+    }
+    for (const pipe::Action &action : table->ranks[pipeline.index].actions)
+      pipeline.actions.push_back({actionKindOf(action.kind), stages.lookup(action.ownStage()),
+                                  static_cast<int32_t>(action.micro),
+                                  static_cast<int32_t>(action.slot),
+                                  static_cast<int32_t>(action.peer)});
+  }
+
+  static rt::PipelineAction::Kind actionKindOf(pipe::ActionKind kind) {
+    using Kind = rt::PipelineAction::Kind;
+    switch (kind) {
+    case pipe::ActionKind::Forward:
+      return Kind::Forward;
+    case pipe::ActionKind::Backward:
+      return Kind::Backward;
+    case pipe::ActionKind::WeightGradient:
+      return Kind::Weights;
+    case pipe::ActionKind::SendActivation:
+      return Kind::SendActivation;
+    case pipe::ActionKind::ReceiveActivation:
+      return Kind::ReceiveActivation;
+    case pipe::ActionKind::SendGradient:
+      return Kind::SendGradient;
+    case pipe::ActionKind::ReceiveGradient:
+      return Kind::ReceiveGradient;
+    }
+    llvm_unreachable("actions are of these kinds");
+  }
+
+  void addEntry(exec::EntryOp entry) {
+    std::vector<rt::Command> commands = commandsOf(entry.getBody().front());
+    const exec::EntryKind kind = entry.getKind();
+    if (!entry.getStage()) {
+      program.entries[static_cast<size_t>(kind)] = std::move(commands);
+      return;
+    }
+    const rt::StageEntry which = kind == exec::EntryKind::Forward    ? rt::StageEntry::Forward
+                                 : kind == exec::EntryKind::Backward ? rt::StageEntry::Backward
+                                 : kind == exec::EntryKind::Weights  ? rt::StageEntry::Weights
+                                                                     : rt::StageEntry::Evaluate;
+    program.pipeline->stages[stages.lookup(static_cast<int64_t>(*entry.getStage()))].entry(which) =
+        std::move(commands);
+  }
+
   void addState(exec::StateOp state) {
     rt::StateEntry entry;
     if (auto aliases = state.getAliases())
@@ -92,6 +156,7 @@ private:
       if (cut != state.getSharding())
         own = sharding(cut);
     entry.decay = state.getDecay();
+    entry.counted = !state.getCopy();
     entry.initial = {state.getMean().convertToDouble(), state.getStd().convertToDouble()};
     for (int64_t i = 0; i < state.getCount(); ++i) {
       entry.name = state.getTensorName(i);
@@ -269,12 +334,17 @@ private:
   }
 
   exec::ProgramOp source;
+  const pipe::Table *table;
   dist::Mesh mesh;
   rt::Program program;
   llvm::StringMap<int32_t> segments, groups;
+  /// The place in the program of each of its stages.
+  llvm::DenseMap<int64_t, int32_t> stages;
 };
 } // namespace
 
-rt::Program writeProgram(exec::ProgramOp source) { return ProgramWriter(source).write(); }
+rt::Program writeProgram(exec::ProgramOp source, const pipe::Table *table) {
+  return ProgramWriter(source, table).write();
+}
 
 } // namespace cleave::image

@@ -1,8 +1,8 @@
 //===- Image.h - From a partitioned module to a training binary ------------===//
 //
 // The last phases for the CPU. `lowerToExec` makes every entry of the program of
-// one rank a list of commands over packed memory, and kernels for them (dialect
-// exec); `buildImage` writes that as a program image, which runtime/Schema/Program.h
+// one rank (of each place in a pipeline) a list of commands over packed memory, and kernels for
+// them (dialect exec); `buildImage` writes that as a program image, which runtime/Schema/Program.h
 // defines; `emitBinary` compiles the kernels and links both with the runtime into
 // one executable.
 //
@@ -13,7 +13,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "runtime/Base/Status.h"
-#include "runtime/Schema/Program.h"
+#include "runtime/Schema/Image.h"
 
 namespace cleave {
 
@@ -31,13 +31,14 @@ struct ImageSettings {
 };
 
 struct CompiledImage {
-  rt::Program program;
+  rt::Image image;
   /// Kernel functions in linalg or vectors, before lowering.
   mlir::OwningOpRef<mlir::ModuleOp> kernels;
 };
 
 /// Rewrites a module after the dist phase: what it holds then is its mesh, an
-/// `exec.program`, and the kernels that this launches. Fails, with a diagnostic, at
+/// `exec.program`, or one for each place in a pipeline and the schedule, and the
+/// kernels that are launched. Fails, with a diagnostic, at
 /// what that phase does not leave and at an operator that nothing on a CPU computes.
 mlir::LogicalResult lowerToExec(mlir::ModuleOp module, const cpu::Profile &profile);
 
@@ -48,7 +49,7 @@ void registerImagePasses();
 mlir::OwningOpRef<mlir::ModuleOp> withKernelsDeclared(mlir::ModuleOp module);
 
 /// Builds the image of a verified module in `exec`, whose kernels move to the image.
-/// The program is valid (`rt::validate`).
+/// It is valid (`rt::validate`).
 rt::StatusOr<CompiledImage> buildImage(mlir::ModuleOp module, const ImageSettings &settings);
 
 /// Where the parts of the runtime lie that a binary is linked with.

@@ -10,7 +10,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
-#include "runtime/Schema/Image.h"
 #include <gtest/gtest.h>
 
 namespace cleave {
@@ -109,7 +108,7 @@ protected:
 TEST_F(BuildImageTest, EveryOperatorBecomesALine) {
   auto image = buildImage(*module, settings);
   ASSERT_TRUE(image.ok()) << image.status().error().message;
-  std::string text = rt::toImageText(image->program);
+  std::string text = rt::toImageText(image->image);
   for (const char *line : kLines)
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nis not in\n" << text;
 }
@@ -119,7 +118,7 @@ TEST_F(BuildImageTest, KernelsMoveToTheImage) {
   ASSERT_TRUE(image.ok()) << image.status().error().message;
   EXPECT_TRUE(image->kernels->lookupSymbol("up"));
   EXPECT_FALSE(module->lookupSymbol("up"));
-  EXPECT_EQ(image->program.prediction.bytesPerRank, 512 + 4096);
+  EXPECT_EQ(image->image.first().prediction.bytesPerRank, 512 + 4096);
 }
 
 TEST_F(BuildImageTest, WhatTheRuntimeRefusesIsRefused) {
