@@ -87,6 +87,26 @@ def LibraryKernelInterface : OpInterface<"LibraryKernelOpInterface"> {
   ];
 }
 
+def TokenOrderInterface : OpInterface<"TokenOrderOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    An operator to which it matters in which order the tokens of a sequence stand:
+    it compares their positions.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        The operands that say at which positions the rows along the sequence stand.
+        None: the operator takes the rows' numbers, which is right only for tokens
+        that stand in order.
+      }],
+      "::mlir::OperandRange", "getTokenPositions">,
+    InterfaceMethod<[{
+        Records that the positions are the rows' numbers in every whole sequence.
+      }],
+      "void", "setTokensOrdered">,
+  ];
+}
+
 def CollectiveInterface : OpInterface<"CollectiveOpInterface"> {
   let cppNamespace = "::cleave";
   let description = "An operator whose ranks exchange values: its meaning for all ranks at once.";

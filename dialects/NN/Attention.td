@@ -17,29 +17,43 @@ def NN_RopeOp : NN_ComputeOp<"rope", [NN_Differentiable, NN_Fusable<["getFusionD
   let hasVerifier = 1;
 }
 
-def NN_AttentionOp : NN_ComputeOp<"attention", [NN_Differentiable,
-    DeclareOpInterfaceMethods<LibraryKernelInterface>]> {
+def NN_AttentionOp : NN_PlacedOp<"attention", [NN_Differentiable,
+    DeclareOpInterfaceMethods<LibraryKernelInterface>,
+    DeclareOpInterfaceMethods<TokenOrderInterface>]> {
   let summary = "Causal softmax attention with grouped queries";
   let description = [{
     `query` [batch, sequence, kv_head, group, head_dim] (no `group`: every query
     head has its own key and value head), `key` and `value` [batch, sequence,
-    kv_head, head_dim]. Position i attends to positions j ≤ i, of these with a
-    `window` to the last `window` alone (i - window < j). Scores are multiplied
-    by `scale`, then with a `cap` bounded: cap · tanh(score / cap). `lse` is the
-    log-sum-exp of each row of scores.
+    kv_head, head_dim]. A query at position p attends to keys at positions ≤ p, of
+    these with a `window` to the last `window` alone (above p - window). Scores are
+    multiplied by `scale`, then with a `cap` bounded: cap · tanh(score / cap). `lse`
+    is the log-sum-exp of each row of scores.
+
+    `positions` are those of the queries and those of the keys, [batch, sequence]
+    each; then queries and keys may stand in any order, and may be of different
+    numbers. A query that sees no key yields zeros, and an `lse` that means nothing.
+    Without them the row is the position. `ordered` says that they are the rows'
+    numbers, so that a rank with whole sequences needs none.
+
+    The queries can be cut along `sequence` if there are positions; keys and values
+    (factor `key_sequence`) are needed whole.
   }];
-  let arguments = (ins NN_Tensor:$query, NN_Tensor:$key, NN_Tensor:$value, F64Attr:$scale,
-                       OptionalAttr<I64Attr>:$window, OptionalAttr<F64Attr>:$cap);
+  let arguments = (ins NN_Tensor:$query, NN_Tensor:$key, NN_Tensor:$value,
+                       Variadic<NN_Tensor>:$positions, F64Attr:$scale,
+                       OptionalAttr<I64Attr>:$window, OptionalAttr<F64Attr>:$cap,
+                       UnitAttr:$ordered);
   let results = (outs NN_Tensor:$result, NN_Tensor:$lse);
   let hasVerifier = 1;
 }
 
-def NN_AttentionGradOp : NN_ComputeOp<"attention_grad",
-    [DeclareOpInterfaceMethods<LibraryKernelInterface>]> {
+def NN_AttentionGradOp : NN_PlacedOp<"attention_grad",
+    [DeclareOpInterfaceMethods<LibraryKernelInterface>,
+     DeclareOpInterfaceMethods<TokenOrderInterface>]> {
   let summary = "Gradient of attention with respect to query, key and value";
   let arguments = (ins NN_Tensor:$query, NN_Tensor:$key, NN_Tensor:$value, NN_Tensor:$result,
-                       NN_Tensor:$lse, NN_Tensor:$gradient, F64Attr:$scale,
-                       OptionalAttr<I64Attr>:$window, OptionalAttr<F64Attr>:$cap);
+                       NN_Tensor:$lse, NN_Tensor:$gradient, Variadic<NN_Tensor>:$positions,
+                       F64Attr:$scale, OptionalAttr<I64Attr>:$window, OptionalAttr<F64Attr>:$cap,
+                       UnitAttr:$ordered);
   let results = (outs NN_Tensor:$queryGradient, NN_Tensor:$keyGradient, NN_Tensor:$valueGradient);
   let hasVerifier = 1;
 }

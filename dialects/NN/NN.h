@@ -63,6 +63,8 @@ llvm::LogicalResult verifyDims(mlir::Operation *op, mlir::ValueRange values,
 /// Checks that dimensions with one name have one size, over all operands and
 /// results (a dynamic size agrees only with a dynamic one).
 llvm::LogicalResult verifySizesByName(mlir::Operation *op);
+/// The same over `types`, some of the operands' and results'.
+llvm::LogicalResult verifySizesByName(mlir::Operation *op, mlir::TypeRange types);
 
 /// The name of the tensor that the parameter (or scalar) `symbol` stands for in
 /// iteration `iteration` of the repeat around `op`.

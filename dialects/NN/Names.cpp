@@ -93,24 +93,25 @@ LogicalResult verifyDims(Operation *op, ValueRange values, ArrayRef<StringAttr> 
   return success();
 }
 
-LogicalResult verifySizesByName(Operation *op) {
+LogicalResult verifySizesByName(Operation *op, TypeRange types) {
   llvm::StringMap<int64_t> sizes;
-  auto check = [&](Type type) -> LogicalResult {
+  for (Type type : types) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     if (!tensor)
-      return success();
+      continue;
     for (auto [name, size] : llvm::zip(dimNames(tensor), tensor.getShape())) {
       auto [it, fresh] = sizes.try_emplace(name.getValue(), size);
       if (!fresh && it->second != size)
         return op->emitOpError() << "has two sizes for dimension '" << name.getValue() << "'";
     }
-    return success();
-  };
-  for (Type t : llvm::concat<const Type>(llvm::to_vector(op->getOperandTypes()),
-                                         llvm::to_vector(op->getResultTypes())))
-    if (failed(check(t)))
-      return failure();
+  }
   return success();
+}
+
+LogicalResult verifySizesByName(Operation *op) {
+  SmallVector<Type> types(op->getOperandTypes());
+  llvm::append_range(types, op->getResultTypes());
+  return verifySizesByName(op, types);
 }
 
 } // namespace cleave::nn

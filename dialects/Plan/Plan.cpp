@@ -107,6 +107,25 @@ bool ChunkOp::isOfTokens() {
                       [](StringRef name) { return name == "batch" || name == "sequence"; });
 }
 
+SmallVector<StringAttr> cleave::plan::tokenAxes(SolutionOp solution) {
+  AxisTable table(solution);
+  auto cutting = [&](DictionaryAttr places, StringRef dim) {
+    auto list = places.getAs<ArrayAttr>(dim);
+    return list ? table.expand(list) : SmallVector<StringAttr>();
+  };
+  llvm::SmallDenseSet<StringAttr> others;
+  for (auto assign : solution.getOps<AssignOp>())
+    for (NamedAttribute place : assign.getFactors())
+      if (place.getName() != "batch" && place.getName() != "sequence")
+        others.insert_range(cutting(assign.getFactors(), place.getName()));
+  DictionaryAttr layout = entry<LayoutOp>(solution).getDims();
+  SmallVector<StringAttr> axes = cutting(layout, "batch");
+  for (StringAttr axis : cutting(layout, "sequence"))
+    if (!others.contains(axis))
+      axes.push_back(axis);
+  return axes;
+}
+
 AxisTable::AxisTable(SolutionOp solution) {
   for (auto axis : solution.getOps<AxisOp>())
     for (auto [i, size] : llvm::enumerate(axis.getSizes())) {

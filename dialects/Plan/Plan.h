@@ -47,4 +47,9 @@ template <typename Op> Op entry(SolutionOp solution) {
   return ops.empty() ? Op() : *ops.begin();
 }
 
+/// The mesh axes that deal out tokens: those that cut the batch between layers, and
+/// those that cut the sequence there and no other factor of any operator. Parameters
+/// are whole along them where they are used.
+llvm::SmallVector<mlir::StringAttr> tokenAxes(SolutionOp solution);
+
 } // namespace cleave::plan

@@ -54,8 +54,17 @@ class Plan_Entry<string mnemonic, list<Trait> traits = []>
 
 def Plan_BatchOp : Plan_Entry<"batch"> {
   let summary = "Sequences of a step, sequences of one micro-batch on one rank, tokens of a sequence";
-  let arguments = (ins I64Attr:$global, I64Attr:$micro, I64Attr:$sequence);
-  let assemblyFormat = "`global` $global `micro` $micro `sequence` $sequence attr-dict";
+  let description = [{
+    `zigzag` names axes that cut the sequence where attention is causal. The tokens of
+    a sequence then stand in an order in which each of these ranks has early and late
+    ones, and about as many pairs of tokens that see each other. Without, they stand
+    as they come.
+  }];
+  let arguments = (ins I64Attr:$global, I64Attr:$micro, I64Attr:$sequence,
+                       OptionalAttr<StrArrayAttr>:$zigzag);
+  let assemblyFormat = [{
+    `global` $global `micro` $micro `sequence` $sequence (`zigzag` $zigzag^)? attr-dict
+  }];
 }
 
 def Plan_AxisOp : Plan_Entry<"axis"> {
@@ -75,7 +84,8 @@ def Plan_ParameterOp : Plan_Entry<"parameter"> {
   let description = [{
     `stored` cuts the values, `gradient` what micro-batches add up, `optimizer` the
     moments and the gradient that they are updated with; the latter two are as
-    `stored` where they are left out. Axes that cut the batch may cut them further
+    `stored` where they are left out. Axes that cut tokens alone (the batch, or the
+    sequence and nothing else) may cut them further
     (ZeRO: `optimizer` alone is stage 1, `gradient` too is stage 2, `stored` too is
     stage 3); values are gathered over those axes where they are used. A parameter
     that is not listed is held whole by every rank.

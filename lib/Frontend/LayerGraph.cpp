@@ -103,11 +103,11 @@ Value LayerGraph::attention(StringRef path, Value query, Value key, Value value,
   auto type = cast<RankedTensorType>(query.getType());
   Type lse = nn::namedTensor(type.getElementType(), type.getShape().drop_back(),
                              nn::dimNames(type).drop_back());
-  return place(path,
-               nn::AttentionOp::create(builder, at(path), type, lse, query, key, value,
-                                       builder.getF64FloatAttr(scale),
-                                       window ? builder.getI64IntegerAttr(*window) : IntegerAttr(),
-                                       cap != 0 ? builder.getF64FloatAttr(cap) : FloatAttr()))
+  return place(path, nn::AttentionOp::create(
+                         builder, at(path), type, lse, query, key, value,
+                         ValueRange{positions(), positions()}, builder.getF64FloatAttr(scale),
+                         window ? builder.getI64IntegerAttr(*window) : IntegerAttr(),
+                         cap != 0 ? builder.getF64FloatAttr(cap) : FloatAttr(), UnitAttr()))
       .getResult();
 }
 

@@ -68,6 +68,11 @@ private:
     auto batch = plan::entry<plan::BatchOp>(solution);
     auto layout = plan::entry<plan::LayoutOp>(solution);
     int64_t dp = axes.ways(layout.getDims(), "batch");
+    if (auto zigzag = batch.getZigzag()) {
+      NamedAttribute place(StringAttr::get(batch.getContext(), "sequence"), *zigzag);
+      if (failed(checkAxes(batch, DictionaryAttr::get(batch.getContext(), place))))
+        return failure();
+    }
     if (batch.getGlobal() < 1 || batch.getMicro() < 1 || batch.getSequence() < 1)
       return refuse(batch, "plan.bad_value: a size of the batch is below 1",
                     "global, micro and sequence are at least 1");

@@ -132,8 +132,8 @@ std::optional<int64_t> equalPieces(plan::SolutionOp solution, func::FuncOp kind,
     auto list = places ? places.getAs<ArrayAttr>(name) : ArrayAttr();
     return list ? axes.expand(list) : SmallVector<StringAttr>();
   };
-  auto data = expand(plan::entry<plan::LayoutOp>(solution).getDims(), "batch");
-  auto isData = [&](StringAttr axis) { return llvm::is_contained(data, axis); };
+  auto tokens = plan::tokenAxes(solution);
+  auto isOfTokens = [&](StringAttr axis) { return llvm::is_contained(tokens, axis); };
   for (unsigned i = 0; i < kind.getNumArguments(); ++i) {
     auto name = kind.getArgAttrOfType<StringAttr>(i, "nn.parameter");
     auto type = cast<RankedTensorType>(kind.getArgumentTypes()[i]);
@@ -146,12 +146,12 @@ std::optional<int64_t> equalPieces(plan::SolutionOp solution, func::FuncOp kind,
       SmallVector<DictionaryAttr> places = p.getPlaces();
       bool passes = false;
       for (StringAttr any : nn::dimNames(type))
-        passes |= llvm::any_of(expand(places[0], any), isData) ||
-                  llvm::any_of(expand(places[1], any), isData);
+        passes |= llvm::any_of(expand(places[0], any), isOfTokens) ||
+                  llvm::any_of(expand(places[1], any), isOfTokens);
       if (!passes)
         continue;
       SmallVector<StringAttr> own = expand(places[0], dim);
-      llvm::erase_if(own, isData);
+      llvm::erase_if(own, isOfTokens);
       int64_t extent = llvm::divideCeil(type.getDimSize(d), axes.size(own));
       int64_t equal = std::min(pieces, extent);
       while (extent % equal != 0)

@@ -12,13 +12,6 @@
 using namespace mlir;
 namespace cleave {
 
-namespace {
-/// The degrees of parallelism that a request leaves.
-struct Degrees {
-  int64_t dp = 1, tp = 1, micro = 1;
-};
-} // namespace
-
 /// The divisors of `n` that fit, as a list for a message. Of a number beyond 10^12
 /// some in the middle are left out, so that a large one takes no time.
 static std::string divisors(int64_t n, function_ref<bool(int64_t)> fits) {
@@ -37,11 +30,14 @@ static std::string divisors(int64_t n, function_ref<bool(int64_t)> fits) {
   return join(list, ", ");
 }
 
-/// `ranks` without those of the pipeline are dealt out to data and tensor parallelism.
+/// `ranks` without those of the pipeline and of the sequence are dealt out to data and
+/// tensor parallelism.
 static rt::Status settleTensor(const PlanRequest &request, int64_t pp, HeadSizes heads,
                                Degrees &degrees) {
   const Pins &pins = request.pins;
-  const int64_t ranks = std::max<int64_t>(request.ranks / pp, 1);
+  const int64_t cp = degrees.cp = pins.cp.value_or(1);
+  const int64_t stage = std::max<int64_t>(request.ranks / pp, 1);
+  const int64_t ranks = std::max<int64_t>(stage / cp, 1);
   degrees.tp = pins.tp.value_or(pins.dp ? std::max<int64_t>(ranks / *pins.dp, 1) : 1);
   degrees.dp = pins.dp.value_or(std::max<int64_t>(ranks / degrees.tp, 1));
   if (request.ranks % pp != 0)
@@ -49,11 +45,19 @@ static rt::Status settleTensor(const PlanRequest &request, int64_t pp, HeadSizes
         .withGiven("pp=" + std::to_string(pp) + ", ranks=" + std::to_string(request.ranks))
         .withRule("dp × tp × pp = ranks")
         .suggest("pp one of " + divisors(request.ranks, [](int64_t) { return true; }));
+  if (stage % cp != 0)
+    return rt::userError("plan.ranks_mismatch", "cp does not divide the number of ranks")
+        .withGiven("cp=" + std::to_string(cp) + ", ranks=" + std::to_string(request.ranks) +
+                   (pp > 1 ? ", pp=" + std::to_string(pp) : ""))
+        .withRule(pp > 1 ? "dp × cp × tp × pp = ranks" : "dp × cp × tp = ranks")
+        .suggest("cp one of " + divisors(stage, [](int64_t) { return true; }));
   // Not by their product, which may leave 64 bits.
   if (ranks % degrees.dp != 0 || ranks / degrees.dp != degrees.tp) {
-    const std::string product = pp > 1 ? "dp × tp × pp" : "dp × tp";
+    const std::string product =
+        std::string(cp > 1 ? "dp × cp × tp" : "dp × tp") + (pp > 1 ? " × pp" : "");
     return rt::userError("plan.ranks_mismatch", product + " is not the number of ranks")
         .withGiven("dp=" + std::to_string(degrees.dp) + ", tp=" + std::to_string(degrees.tp) +
+                   (cp > 1 ? ", cp=" + std::to_string(cp) : "") +
                    (pp > 1 ? ", pp=" + std::to_string(pp) : "") +
                    ", ranks=" + std::to_string(request.ranks))
         .withRule(product + " = ranks")
@@ -171,7 +175,7 @@ static void writeKinds(OpBuilder &b, Location loc, ModuleOp model, const Policy 
     auto stored = toDictionary(b, placement);
     if (policy.zero == 0 && placement.empty())
       continue;
-    auto further = toDictionary(b, policy.zero ? policy.overData(placement, type) : placement);
+    auto further = toDictionary(b, policy.zero ? policy.overTokens(placement, type) : placement);
     plan::ParameterOp::create(b, loc, name, policy.zero == 3 ? further : stored,
                               policy.zero == 2 ? further : DictionaryAttr(),
                               policy.zero == 1 || policy.zero == 2 ? further : DictionaryAttr());
@@ -216,7 +220,7 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
     return s;
   if (rt::Status s = settleBatch(request, pipeline->ranks, degrees); !s.ok())
     return s;
-  Policy policy = makePolicy(heads, degrees.dp, degrees.tp, request.pins);
+  Policy policy = makePolicy(heads, degrees, request.pins);
 
   MLIRContext *context = model.getContext();
   context->loadDialect<plan::PlanDialect>();
@@ -228,16 +232,21 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
       b, loc, plan::kVersion,
       request.cluster.empty() ? StringAttr() : b.getStringAttr(request.cluster));
   b.setInsertionPointToStart(&solution.getBody().emplaceBlock());
-  plan::BatchOp::create(b, loc, request.globalBatch, degrees.micro, request.sequence);
+  plan::BatchOp::create(b, loc, request.globalBatch, degrees.micro, request.sequence,
+                        policy.context ? b.getStrArrayAttr({"context"}) : ArrayAttr());
   if (pipeline->isPipeline())
     plan::AxisOp::create(b, loc, kPipelineAxis, ArrayRef<int64_t>{pipeline->ranks});
   plan::AxisOp::create(b, loc, "data", ArrayRef<int64_t>{degrees.dp});
+  if (policy.context)
+    plan::AxisOp::create(b, loc, "context", ArrayRef<int64_t>{degrees.cp});
   plan::AxisOp::create(b, loc, "tensor", ArrayRef<int64_t>(policy.tensorParts));
   Assignment layout;
   if (policy.data)
     layout["batch"] = {"data"};
+  if (policy.context)
+    layout["sequence"] = {"context"};
   if (policy.tensor && policy.sequence)
-    layout["sequence"] = {"tensor"};
+    layout["sequence"].push_back("tensor");
   plan::LayoutOp::create(b, loc, toDictionary(b, layout));
   if (pipeline->isPipeline())
     writePipeline(b, loc, model, *pipeline);

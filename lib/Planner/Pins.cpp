@@ -9,12 +9,11 @@
 using namespace llvm;
 namespace cleave {
 
-static const char *const kPins[] = {"dp",   "tp",        "sp", "vocab", "micro_batch",
-                                    "zero", "recompute", "pp", "vp",    "schedule"};
+static const char *const kPins[] = {"dp",   "tp",        "cp", "sp", "vocab",   "micro_batch",
+                                    "zero", "recompute", "pp", "vp", "schedule"};
 /// Axes and choices of formats.md that this version cannot carry out; a pin to
 /// the neutral value is a no-op.
-static const std::pair<const char *, const char *> kLater[] = {
-    {"cp", "1"}, {"ep", "1"}, {"etp", "1"}};
+static const std::pair<const char *, const char *> kLater[] = {{"ep", "1"}, {"etp", "1"}};
 
 static rt::StatusOr<int64_t> number(StringRef key, StringRef value, int64_t least) {
   int64_t n;
@@ -32,8 +31,8 @@ static rt::Status later(StringRef key, StringRef value, StringRef neutral) {
   return rt::userError("plan.unsupported_pin",
                        "this version of Cleave cannot run " + key.str() + "=" + value.str())
       .withGiven(key.str() + "=" + value.str())
-      .withRule("data, tensor and pipeline parallelism, with sequence and vocabulary sharding, and "
-                "ZeRO can be pinned")
+      .withRule("data, context, tensor and pipeline parallelism, with sequence and vocabulary "
+                "sharding, and ZeRO can be pinned")
       .suggest(key.str() + "=" + neutral.str());
 }
 
@@ -97,6 +96,8 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
     pins.dp = *n;
   else if (key == "tp")
     pins.tp = *n;
+  else if (key == "cp")
+    pins.cp = *n;
   else if (key == "pp")
     pins.pp = *n;
   else if (key == "vp")

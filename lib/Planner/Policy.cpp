@@ -25,12 +25,14 @@ bool headsDivide(HeadSizes sizes, int64_t tp) {
   return sizes.groups % (tp / std::gcd(tp, sizes.keyHeads)) == 0;
 }
 
-Policy makePolicy(HeadSizes sizes, int64_t dp, int64_t tp, const Pins &pins) {
+Policy makePolicy(HeadSizes sizes, const Degrees &degrees, const Pins &pins) {
   Policy policy;
-  policy.data = dp > 1;
+  const int64_t tp = degrees.tp;
+  policy.data = degrees.dp > 1;
+  policy.context = degrees.cp > 1;
   policy.tensor = tp > 1;
-  policy.zero = dp > 1 ? pins.zero.value_or(0) : 0;
-  policy.dataRanks = dp;
+  policy.tokenRanks = degrees.dp * degrees.cp;
+  policy.zero = policy.tokenRanks > 1 ? pins.zero.value_or(0) : 0;
   policy.sequence = pins.sequence.value_or(false);
   policy.vocabulary = pins.vocabulary.value_or(true);
   // Key heads take the part of the axis that divides them, query groups the rest.
@@ -54,6 +56,8 @@ Assignment Policy::assign(const ShardingRule &rule) const {
   };
   if (data && canCut("batch"))
     out["batch"] = {"data"};
+  if (context && canCut("sequence"))
+    out["sequence"] = {"context"};
   if (!tensor)
     return out;
   for (const auto &[name, axes] : heads)
@@ -67,11 +71,11 @@ Assignment Policy::assign(const ShardingRule &rule) const {
   else if (vocabulary && canCut("vocab"))
     out["vocab"] = {"tensor"};
   else if (sequence && canCut("sequence"))
-    out["sequence"] = {"tensor"};
+    out["sequence"].push_back("tensor");
   return out;
 }
 
-Assignment Policy::overData(Assignment placement, RankedTensorType type) const {
+Assignment Policy::overTokens(Assignment placement, RankedTensorType type) const {
   auto blockOf = [&](StringRef name, int64_t size) {
     int64_t ways = 1;
     if (auto it = placement.find(name); it != placement.end())
@@ -85,7 +89,7 @@ Assignment Policy::overData(Assignment placement, RankedTensorType type) const {
   int64_t longest = -1;
   for (auto [name, size] : llvm::zip(nn::dimNames(type), type.getShape())) {
     int64_t block = blockOf(name.getValue(), size);
-    if (block > 0 && block % dataRanks == 0) {
+    if (block > 0 && block % tokenRanks == 0) {
       chosen = name.getValue();
       break;
     }
@@ -94,8 +98,10 @@ Assignment Policy::overData(Assignment placement, RankedTensorType type) const {
       chosen = name.getValue();
     }
   }
-  if (!chosen.empty())
+  if (!chosen.empty() && data)
     placement[chosen].push_back("data");
+  if (!chosen.empty() && context)
+    placement[chosen].push_back("context");
   return placement;
 }
 

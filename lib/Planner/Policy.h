@@ -23,15 +23,15 @@ struct Policy {
   llvm::SmallVector<int64_t> tensorParts{1};
   /// Which parts each of the heads' dimensions takes.
   Assignment heads;
-  bool tensor = false, data = false, sequence = false, vocabulary = false;
-  /// Stage of ZeRO over `dataRanks` ranks.
-  int64_t zero = 0, dataRanks = 1;
+  bool tensor = false, data = false, context = false, sequence = false, vocabulary = false;
+  /// Stage of ZeRO over `tokenRanks` ranks, those of data × context.
+  int64_t zero = 0, tokenRanks = 1;
 
   /// The axes that the factors of an operator take.
   Assignment assign(const ShardingRule &rule) const;
-  /// `placement` of a parameter of `type`, cut further over the data axis: along the
+  /// `placement` of a parameter of `type`, cut further over data × context: along the
   /// first dimension that divides evenly, else along the longest.
-  Assignment overData(Assignment placement, mlir::RankedTensorType type) const;
+  Assignment overTokens(Assignment placement, mlir::RankedTensorType type) const;
 };
 
 /// The sizes of the dimensions called `kv_head` and `group` in a model. No key
@@ -44,7 +44,12 @@ HeadSizes headSizes(mlir::ModuleOp model);
 /// Whether `tp` ranks can split the heads evenly, key heads repeated if need be.
 bool headsDivide(HeadSizes sizes, int64_t tp);
 
-/// The policy for a request with `dp` and `tp` settled.
-Policy makePolicy(HeadSizes sizes, int64_t dp, int64_t tp, const Pins &pins);
+/// The degrees of parallelism that a request leaves, and its micro-batch.
+struct Degrees {
+  int64_t dp = 1, cp = 1, tp = 1, micro = 1;
+};
+
+/// The policy for a request with its degrees settled.
+Policy makePolicy(HeadSizes sizes, const Degrees &degrees, const Pins &pins);
 
 } // namespace cleave

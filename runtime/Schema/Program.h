@@ -75,8 +75,9 @@ struct Segment {
 /// sequences, D = product of `dataAxes`, b = `microBatch`, M = `microBatches`;
 /// micro-batch m of the ranks with index r over `dataAxes` holds sequences
 /// (r·M + m)·b … + b − 1 of them. With `sequenceAxes` each rank holds only its
-/// block of positions of these sequences (padded with token 0, target −100 and
-/// the positions that would follow).
+/// block of rows of these sequences (padded with token 0, target −100 and the
+/// positions that would follow). Row i of a sequence holds its position
+/// `zigzagOrder(sequence, zigzag)[i]` (TokenOrder.h).
 struct BatchLayout {
   int64_t globalBatch = 1;
   int64_t microBatch = 1;
@@ -85,6 +86,8 @@ struct BatchLayout {
   int64_t vocabulary = 1;
   AxisList dataAxes;
   AxisList sequenceAxes;
+  /// Blocks between which the work of causal attention is balanced; 1: in order.
+  int64_t zigzag = 1;
 };
 
 /// A target with this value does not count.

@@ -49,6 +49,7 @@ void readBatch(ObjectReader &in, BatchLayout &batch) {
   batch.vocabulary = needInteger(*from, "vocabulary", {.min = 1});
   batch.dataAxes = axes(*from, "data_axes", from->raw("data_axes"));
   batch.sequenceAxes = axes(*from, "sequence_axes", from->raw("sequence_axes"));
+  batch.zigzag = from->integer("zigzag", {.min = 1}).value_or(1);
   in.absorb(from->finish());
 }
 

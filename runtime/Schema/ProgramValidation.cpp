@@ -51,6 +51,10 @@ Status checkBatch(const Program &program) {
       !checkedProduct({batch.globalBatch, batch.sequence, 16}))
     return broken("image.batch", fmt::format("sequence {} or vocabulary {} is out of range",
                                              batch.sequence, batch.vocabulary));
+  if (batch.zigzag < 1)
+    return broken("image.batch", fmt::format("zigzag over {} blocks", batch.zigzag));
+  if (batch.zigzag > 1 && !program.exchange.positions)
+    return broken("image.batch", "tokens in another order need their positions");
   return {};
 }
 

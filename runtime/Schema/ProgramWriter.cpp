@@ -77,6 +77,8 @@ std::string batchText(const BatchLayout &batch) {
   out.key("vocabulary").value(batch.vocabulary);
   axisList(out, "data_axes", batch.dataAxes);
   axisList(out, "sequence_axes", batch.sequenceAxes);
+  if (batch.zigzag != 1)
+    out.key("zigzag").value(batch.zigzag);
   out.endObject();
   return out.take();
 }

@@ -1,6 +1,8 @@
 // Sequences into the program's input regions.
 #include "runtime/Train/Batches.h"
 
+#include "runtime/Schema/TokenOrder.h"
+
 namespace cleave::rt {
 
 BatchReader::BatchReader(const Program &program, int64_t rank, const TokenDataset &dataset,
@@ -9,7 +11,9 @@ BatchReader::BatchReader(const Program &program, int64_t rank, const TokenDatase
       dataIndex(program.mesh.indexOf(rank, program.batch.dataAxes)),
       dataRanks(program.mesh.sizeOf(program.batch.dataAxes)),
       start(program.mesh.indexOf(rank, program.batch.sequenceAxes) * program.localSequence()),
-      length(program.localSequence()), buffer(program.batch.sequence + 1) {}
+      length(program.localSequence()),
+      order(zigzagOrder(program.batch.sequence, program.batch.zigzag)),
+      buffer(program.batch.sequence + 1) {}
 
 Status BatchReader::fillTraining(uint64_t first, int64_t index) {
   const BatchLayout &batch = program.batch;
@@ -36,18 +40,18 @@ Status BatchReader::fillEvaluation(int64_t index, uint64_t count) {
 
 void BatchReader::writeRow(int64_t row, bool real) {
   const Exchange &exchange = program.exchange;
+  const auto rows = static_cast<int64_t>(order.size());
   int32_t *tokens = memory.ints(exchange.tokens) + row * length;
   int32_t *targets = memory.ints(exchange.targets) + row * length;
   for (int64_t t = 0; t < length; ++t) {
-    const int64_t position = start + t;
-    const bool inside = real && position < program.batch.sequence;
-    tokens[t] = inside ? buffer[position] : 0;
-    targets[t] = inside ? buffer[position + 1] : ignoredTarget;
+    const bool inside = real && start + t < rows;
+    tokens[t] = inside ? buffer[order[start + t]] : 0;
+    targets[t] = inside ? buffer[order[start + t] + 1] : ignoredTarget;
   }
   if (exchange.positions) {
     int32_t *positions = memory.ints(*exchange.positions) + row * length;
     for (int64_t t = 0; t < length; ++t)
-      positions[t] = static_cast<int32_t>(start + t);
+      positions[t] = static_cast<int32_t>(start + t < rows ? order[start + t] : start + t);
   }
 }
 

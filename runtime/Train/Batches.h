@@ -37,8 +37,10 @@ private:
   const TokenDataset &dataset;
   const RankMemory &memory;
   const int64_t dataIndex, dataRanks;
-  /// First position of this rank, and its positions.
+  /// First row of this rank in a sequence, and its rows.
   const int64_t start, length;
+  /// The position of each row of a sequence.
+  const std::vector<int64_t> order;
   std::vector<int32_t> buffer;
 };
 

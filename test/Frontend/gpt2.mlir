@@ -11,12 +11,12 @@
 // CHECK: return %[[TOKEN]], %[[POSITION]]
 
 // CHECK-LABEL: func.func private @block(
-// CHECK-NOT: "positions"
+// CHECK-SAME: %[[POS:[a-z0-9]*]]: {{[^%]*}}nn.name = "positions"
 // CHECK: nn.layer_norm
 // CHECK: %[[C:.*]] = nn.contract {{.*}}nn.path = "attention.qkv"
 // CHECK: %[[B:.*]] = nn.add %[[C]], {{.*}}nn.path = "attention.qkv.bias"
 // CHECK: %[[S:.*]]:3 = nn.unstack %[[B]] {dim = "qkv"
-// CHECK: nn.attention %[[S]]#0, %[[S]]#1, %[[S]]#2
+// CHECK: nn.attention %[[S]]#0, %[[S]]#1, %[[S]]#2, %[[POS]], %[[POS]]
 // CHECK: nn.gelu {{.*}}tanh
 
 // CHECK-LABEL: func.func @forward(

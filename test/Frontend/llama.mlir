@@ -29,7 +29,7 @@
 // CHECK: %[[QR:.*]] = nn.rope %[[Q]], %[[POS]]
 // LLAMA31: nn.rope {{.*}}frequencies = array<f64: 1.000000e+00,
 // CHECK: %[[KR:.*]] = nn.rope %[[K]], %[[POS]]
-// CHECK: %[[A:[a-z0-9_]+]], {{.*}} = nn.attention %[[QR]], %[[KR]], %[[V]] {nn.path = "attention.scores", scale = 2.500000e-01 : f64}
+// CHECK: %[[A:[a-z0-9_]+]], {{.*}} = nn.attention %[[QR]], %[[KR]], %[[V]], %[[POS]], %[[POS]] {nn.path = "attention.scores", scale = 2.500000e-01 : f64}
 // CHECK: %[[O:.*]] = nn.contract %[[A]]
 // CHECK: %[[Y:.*]] = nn.add %[[X]], %[[O]] {nn.path = "mlp.residual"}
 // CHECK: %[[DOWN:.*]] = nn.contract {{.*}}nn.path = "mlp.down"

@@ -1,6 +1,6 @@
 //===- AllLayoutsTest.cpp - Every valid layout on up to 8 ranks ------------===//
 //
-// Enumerated from what can be pinned, not from a list: every degree of data and
+// Enumerated from what can be pinned, not from a list: every degree of data, context and
 // tensor parallelism whose product is at most 8, with every combination of sequence
 // and vocabulary cut, ZeRO stage, recomputation, micro-batches, and pieces of
 // classifier and loss. Each equals one rank to 1e-9. `scripts/test --all-layouts`
@@ -23,17 +23,19 @@ static int64_t batchFor(int64_t dp) {
 /// The golden models have four query heads, which three, five, … ranks cannot share.
 static bool dealsOutHeads(int64_t tp) { return 4 % tp == 0; }
 
-/// The combinations of everything beside the two degrees.
-static void addVariants(std::vector<Layout> &out, int64_t dp, int64_t tp) {
+/// The combinations of everything beside the degrees.
+static void addVariants(std::vector<Layout> &out, int64_t dp, int64_t cp, int64_t tp) {
   int64_t batch = batchFor(dp), each = batch / dp;
   for (bool sequence : {false, true})
     for (bool vocabulary : {true, false})
       for (int64_t zero : {0, 1, 2, 3})
         for (bool recompute : {false, true})
           for (int64_t micro : {1, 2}) {
-            if ((tp == 1 && (sequence || !vocabulary)) || (dp == 1 && zero > 0) || each % micro)
+            if ((tp == 1 && (sequence || !vocabulary)) || (dp * cp == 1 && zero > 0) ||
+                each % micro)
               continue;
             Layout layout{"", dp, tp, sequence, vocabulary, micro};
+            layout.cp = cp;
             layout.zero = zero;
             layout.recompute = recompute;
             layout.batch = batch;
@@ -43,11 +45,11 @@ static void addVariants(std::vector<Layout> &out, int64_t dp, int64_t tp) {
               layout.batchPieces = each / micro;
             else if (kind == 2)
               layout.vocabularyPieces = 3;
-            layout.name = "dp" + std::to_string(dp) + "_tp" + std::to_string(tp) +
-                          (sequence ? "_sp" : "") + (vocabulary ? "" : "_novocab") + "_zero" +
-                          std::to_string(zero) + (recompute ? "_recompute" : "") + "_micro" +
-                          std::to_string(micro) + (kind == 1 ? "_tokens" : "") +
-                          (kind == 2 ? "_blocks" : "");
+            layout.name = "dp" + std::to_string(dp) + "_cp" + std::to_string(cp) + "_tp" +
+                          std::to_string(tp) + (sequence ? "_sp" : "") +
+                          (vocabulary ? "" : "_novocab") + "_zero" + std::to_string(zero) +
+                          (recompute ? "_recompute" : "") + "_micro" + std::to_string(micro) +
+                          (kind == 1 ? "_tokens" : "") + (kind == 2 ? "_blocks" : "");
             out.push_back(layout);
           }
 }
@@ -55,9 +57,10 @@ static void addVariants(std::vector<Layout> &out, int64_t dp, int64_t tp) {
 static std::vector<Layout> allLayouts() {
   std::vector<Layout> out;
   for (int64_t dp = 1; dp <= 8; ++dp)
-    for (int64_t tp = 1; dp * tp <= 8; ++tp)
-      if (dealsOutHeads(tp))
-        addVariants(out, dp, tp);
+    for (int64_t cp = 1; dp * cp <= 8; ++cp)
+      for (int64_t tp = 1; dp * cp * tp <= 8; ++tp)
+        if (dealsOutHeads(tp))
+          addVariants(out, dp, cp, tp);
   return out;
 }
 

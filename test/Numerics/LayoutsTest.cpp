@@ -82,6 +82,8 @@ static std::vector<Layout> pipelines() {
   add("_interleaved", 2, 4, {.vp = 2});
   add("_interleaved", 3, 4, {.vp = 2});
   add("_tp2_sp", 2, 2, {.tp = 2, .sequence = true});
+  add("_cp2_dp2_zero1", 2, 2, {.dp = 2, .zero = 1, .cp = 2});
+  add("_cp3_tp2_sp", 2, 2, {.tp = 2, .sequence = true, .cp = 3});
   add("_dp2_zero1", 2, 2, {.dp = 2, .zero = 1});
   add("_dp2_tp2_zero2", 2, 2, {.dp = 2, .tp = 2, .zero = 2});
   add("_dp2_zero3_recompute", 3, 2, {.dp = 2, .zero = 3, .recompute = true});
@@ -89,6 +91,36 @@ static std::vector<Layout> pipelines() {
   add("_vocab3", 2, 2, {.dp = 2, .vocabularyPieces = 3});
   add("_tp2_novocab_recompute", 2, 4, {.tp = 2, .vocabulary = false, .recompute = true});
   return out;
+}
+
+/// Sequences of 32 tokens over 2 to 7 ranks, even and not, with everything else.
+static void addContexts(std::vector<Layout> &out) {
+  auto add = [&](int64_t cp, Layout layout) {
+    layout.name = "cp" + std::to_string(cp) + layout.name;
+    layout.cp = cp;
+    out.push_back(layout);
+  };
+  for (int64_t cp : {2, 3, 4, 5, 6, 7})
+    add(cp, {""});
+  add(2, {"_dp2", 2, 1});
+  add(3, {"_tp2_sp", 1, 2, true});
+  add(2, {"_dp2_tp2_sp_micro2", 2, 2, true, true, 2});
+  add(4, {"_tp2_novocab", 1, 2, false, false});
+  add(2, {"_tp4_sp_recompute", 1, 4, true, true, 1, 1, 1, 0, true});
+  add(2, {"_zero1", 1, 1, false, true, 1, 1, 1, 1});
+  add(3, {"_dp2_zero2", 2, 1, false, true, 1, 1, 1, 2});
+  add(2, {"_dp2_tp2_sp_zero3", 2, 2, true, true, 1, 1, 1, 3});
+  add(2, {"_tp2_sp_pieces_b8_s4", 1, 2, true, true, 1, 8, 4});
+  add(5, {"_zero3", 1, 1, false, true, 1, 1, 1, 3});
+  Layout blocks{"_dp2_zero3_vocab4", 2, 1, false, true, 1, 1, 1, 3};
+  blocks.vocabularyPieces = 4;
+  add(2, blocks);
+  // Tokens in the order in which they come.
+  for (int64_t cp : {2, 5}) {
+    Layout plain{"_inorder", 1, 2, true};
+    plain.zigzag = false;
+    add(cp, plain);
+  }
 }
 
 static std::vector<Layout> layouts() {
@@ -133,6 +165,7 @@ static std::vector<Layout> layouts() {
     out.push_back({name + "_dp2_tp2_sp_micro2", 2, 2, true, true, 2, 1, 1, zero});
     out.push_back({name + "_dp8_pieces_s2", 8, 1, false, true, 1, 1, 2, zero});
   }
+  addContexts(out);
   out.push_back({"recompute", 1, 1, false, true, 1, 1, 1, 0, true});
   out.push_back({"dp2_tp2_sp_zero3_recompute", 2, 2, true, true, 1, 1, 1, 3, true});
   return out;
@@ -140,8 +173,9 @@ static std::vector<Layout> layouts() {
 
 static std::vector<Layout> someLayouts() {
   static const std::set<std::string> names = {
-      "dp2_tp2",   "dp1_tp4_sp",      "tp2_pieces_b8_s2", "zero3_dp2_tp2_sp_micro2",
-      "recompute", "dp1_tp2_novocab", "pp3_micro2",       "pp2_tp2_sp_micro2"};
+      "dp2_tp2",    "dp1_tp4_sp",          "tp2_pieces_b8_s2", "zero3_dp2_tp2_sp_micro2",
+      "recompute",  "dp1_tp2_novocab",     "pp3_micro2",       "pp2_tp2_sp_micro2",
+      "cp3_tp2_sp", "cp2_dp2_tp2_sp_zero3"};
   std::vector<Layout> all = layouts(), out;
   llvm::append_range(all, pipelines());
   for (Layout &layout : all)
@@ -216,4 +250,20 @@ TEST(Ragged, EveryLayoutDividesByTheTargetsThatCount) {
     ragged.ragged = true;
     expectEqualGradients(runStep0("t0", ragged), one);
   }
+}
+
+// Lengths that neither ranks nor pairs of chunks divide, down to ranks without a token.
+TEST(Contexts, AnyLengthOverAnyRanks) {
+  for (const char *model : {"t0", "gpt2-mini", "mistral-window-mini"})
+    for (int64_t length : {5, 30, 31}) {
+      Layout one{.name = "one rank", .batch = 2, .length = length};
+      const StepResult want = runStep0(model, one);
+      for (auto [cp, tp] : {std::pair<int64_t, int64_t>{2, 1}, {4, 2}, {7, 1}}) {
+        SCOPED_TRACE(std::string(model) + " length " + std::to_string(length) + " cp " +
+                     std::to_string(cp) + " tp " + std::to_string(tp));
+        Layout layout{.name = "", .tp = tp, .sequence = tp > 1, .batch = 2, .length = length};
+        layout.cp = cp;
+        expectEqual(runStep0(model, layout), want);
+      }
+    }
 }

@@ -18,8 +18,6 @@
 using namespace mlir;
 namespace cleave::test {
 
-static constexpr int64_t kSequence = 32;
-
 template <typename T> static T need(rt::StatusOr<T> value) {
   if (!value.ok())
     throw std::runtime_error(rt::renderText(value.status().error()));
@@ -45,10 +43,11 @@ public:
     module = frontend::importModel(need(frontend::readModel(config)), context);
     need(differentiatePhase(*module));
     PlanRequest request;
-    request.ranks = layout.dp * layout.tp * layout.pp;
-    request.sequence = kSequence;
+    request.ranks = layout.dp * layout.cp * layout.tp * layout.pp;
+    request.sequence = layout.length;
     request.globalBatch = layout.batch;
     request.pins.dp = layout.dp;
+    request.pins.cp = layout.cp;
     request.pins.tp = layout.tp;
     request.pins.microBatch = layout.batch / layout.dp / layout.microBatches;
     request.pins.sequence = layout.sequence;
@@ -64,6 +63,8 @@ public:
     addChunk(solutionOf(*plan));
     if (!layout.stageSizes.empty())
       setStages(solutionOf(*plan));
+    if (!layout.zigzag)
+      plan::entry<plan::BatchOp>(solutionOf(*plan)).removeZigzagAttr();
     need(withDiagnostics(context,
                          [&] { return checkPlan(solutionOf(*plan), *module, request.ranks); }));
     need(applyPhase(*module, *plan, OptimizerSettings()));
@@ -228,11 +229,11 @@ private:
   HostTensor tokens(int64_t m, int64_t shift) {
     std::string bytes = readGolden(model, "tokens.bin");
     int64_t rows = layout.batch / layout.microBatches;
-    HostTensor out({rows, kSequence});
+    HostTensor out({rows, layout.length});
     for (int64_t i = 0; i < rows; ++i)
-      for (int64_t s = 0; s < kSequence; ++s) {
-        size_t at = static_cast<size_t>((m * rows + i) * kSequence + s + shift) * 2;
-        out.data[i * kSequence + s] =
+      for (int64_t s = 0; s < layout.length; ++s) {
+        size_t at = static_cast<size_t>((m * rows + i) * layout.length + s + shift) * 2;
+        out.data[i * layout.length + s] =
             static_cast<unsigned char>(bytes[at]) + 256 * static_cast<unsigned char>(bytes[at + 1]);
       }
     return out;
@@ -242,15 +243,15 @@ private:
     HostTensor out = tokens(m, 1);
     const int64_t rows = out.shape[0];
     for (int64_t i = 0; layout.ragged && i < rows; ++i)
-      std::fill(out.data.begin() + i * kSequence + raggedLength(m * rows + i),
-                out.data.begin() + (i + 1) * kSequence, -100.0);
+      std::fill(out.data.begin() + i * layout.length + raggedLength(m * rows + i),
+                out.data.begin() + (i + 1) * layout.length, -100.0);
     return out;
   }
 
   HostTensor positions() {
-    HostTensor out({layout.batch / layout.microBatches, kSequence});
+    HostTensor out({layout.batch / layout.microBatches, layout.length});
     for (size_t i = 0; i < out.data.size(); ++i)
-      out.data[i] = static_cast<double>(i % kSequence);
+      out.data[i] = static_cast<double>(i % layout.length);
     return out;
   }
 

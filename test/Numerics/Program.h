@@ -14,7 +14,7 @@
 
 namespace cleave::test {
 
-/// What a layout pins. `ranks` follow from dp × tp × pp.
+/// What a layout pins. `ranks` follow from dp × cp × tp × pp.
 struct Layout {
   std::string name = {};
   int64_t dp = 1, tp = 1;
@@ -30,8 +30,12 @@ struct Layout {
   /// Blocks of the vocabulary that classifier and loss go through; a few more where
   /// ZeRO needs equal ones.
   int64_t vocabularyPieces = 1;
-  /// Sequences of the step.
+  /// Sequences of the step, and tokens of each.
   int64_t batch = 8;
+  int64_t length = 32;
+  /// Ranks that share a sequence, in zig-zag order or in the order of tokens.
+  int64_t cp = 1;
+  bool zigzag = true;
   /// Ranks of a pipeline, stages on each, and its schedule.
   int64_t pp = 1, vp = 1;
   std::string schedule = "1f1b";

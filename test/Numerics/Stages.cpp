@@ -2,6 +2,7 @@
 
 #include "Stages.h"
 #include "cleave/Support/Diagnostics.h"
+#include "runtime/Schema/TokenOrder.h"
 #include <condition_variable>
 #include <mutex>
 #include <stdexcept>

@@ -56,6 +56,17 @@ plan.solution version 1 {
 
 // -----
 
+plan.solution version 1 {
+  // expected-error@below {{plan.unknown_axis: the plan has no axis 'contex'}}
+  // expected-note@below {{rule: one of context}}
+  // expected-note@below {{suggestion: context}}
+  plan.batch global 8 micro 2 sequence 8 zigzag ["contex"]
+  plan.axis "context" [4]
+  plan.layout {sequence = ["context"]}
+}
+
+// -----
+
 module attributes {nn.max_positions = 8 : i64} {
   plan.solution version 1 {
     // expected-error@below {{plan.sequence_too_long: sequences of 9 tokens, and the model has 8 positions}}

@@ -1,6 +1,7 @@
 // RUN: cleave-opt %s -cleave-plan="ranks=4 sequence=8 global-batch=8 pins=dp=2,tp=2,sp=1 cluster=local:4" | FileCheck %s --check-prefix=BOTH
 // RUN: cleave-opt %s -cleave-plan="ranks=4 sequence=8 global-batch=8 pins=tp=4,micro_batch=2" | FileCheck %s --check-prefix=PARTS
 // RUN: cleave-opt %s -cleave-plan="ranks=2 sequence=8 global-batch=8" | FileCheck %s --check-prefix=DATA
+// RUN: cleave-opt %s -cleave-plan="ranks=12 sequence=7 global-batch=8 pins=cp=3,tp=2,sp=1,zero=1" | FileCheck %s --check-prefix=CONTEXT
 // A plan that is there gives way; the same request gives the same plan.
 // RUN: cleave-opt %s -cleave-plan="ranks=4 sequence=8 global-batch=8 pins=tp=4,micro_batch=2" > %t.once
 // RUN: cleave-opt %s -cleave-plan="ranks=2 sequence=8 global-batch=8" -cleave-plan="ranks=4 sequence=8 global-batch=8 pins=tp=4,micro_batch=2" | diff %t.once -
@@ -9,6 +10,8 @@
 
 // RUN: not cleave-opt %s -cleave-plan="ranks=4 pins=tpp=2" 2>&1 | FileCheck %s --check-prefix=PIN
 // RUN: not cleave-opt %s -cleave-plan="ranks=4 global-batch=8 pins=dp=3" 2>&1 | FileCheck %s --check-prefix=RANKS
+// RUN: not cleave-opt %s -cleave-plan="ranks=4 global-batch=8 pins=cp=3" 2>&1 | FileCheck %s --check-prefix=SHARE
+// RUN: not cleave-opt %s -cleave-plan="ranks=4 global-batch=8 pins=cp=2,dp=4" 2>&1 | FileCheck %s --check-prefix=BOTHLEFT
 // RUN: not cleave-opt %s -cleave-plan="ranks=16 global-batch=8 pins=tp=16" 2>&1 | FileCheck %s --check-prefix=HEADS
 // RUN: not cleave-opt %s -cleave-plan="ranks=2 global-batch=7" 2>&1 | FileCheck %s --check-prefix=BATCH
 // RUN: not cleave-opt %s -cleave-plan="ranks=2 global-batch=0" 2>&1 | FileCheck %s --check-prefix=SIZE
@@ -19,6 +22,12 @@
 // PIN: note: try: tp
 // RANKS: error: plan.ranks_mismatch: dp × tp is not the number of ranks
 // RANKS: note: given: dp=3, tp=1, ranks=4
+// SHARE: error: plan.ranks_mismatch: cp does not divide the number of ranks
+// SHARE: note: given: cp=3, ranks=4
+// SHARE: note: rule: dp × cp × tp = ranks
+// SHARE: note: try: cp one of 1, 2, 4
+// BOTHLEFT: error: plan.ranks_mismatch: dp × cp × tp is not the number of ranks
+// BOTHLEFT: note: given: dp=4, tp=1, cp=2, ranks=4
 // HEADS: error: plan.heads_indivisible: the attention heads cannot be split 16 ways
 // BATCH: error: plan.batch_indivisible: the global batch cannot be dealt out evenly
 // SIZE: error: plan.batch_indivisible: sizes must be at least 1
@@ -46,6 +55,16 @@
 // PARTS: plan.parameter "up.weight" {ffn = ["tensor"]}
 // PARTS: plan.assign "block" "norm" {}
 // PARTS: plan.assign "block" "q" {group = ["tensor.1"], kv_head = ["tensor.0"]}
+
+// Each sequence over three ranks, in zig-zag; ZeRO over all ranks that share tokens.
+// CONTEXT: plan.batch global 8 micro 4 sequence 7 zigzag ["context"]
+// CONTEXT-NEXT: plan.axis "data" [2]
+// CONTEXT-NEXT: plan.axis "context" [3]
+// CONTEXT-NEXT: plan.axis "tensor" [2]
+// CONTEXT-NEXT: plan.layout {batch = ["data"], sequence = ["context", "tensor"]}
+// CONTEXT-NEXT: plan.parameter "norm.weight" {} optimizer {model = ["data", "context"]}
+// CONTEXT: plan.assign "block" "norm" {batch = ["data"], sequence = ["context", "tensor"]}
+// CONTEXT: plan.assign "block" "q" {batch = ["data"], kv_head = ["tensor"], sequence = ["context"]}
 
 // DATA: plan.axis "data" [2]
 // DATA: plan.axis "tensor" [1]

@@ -206,6 +206,8 @@ rt::Status Compilation::image() {
   settings.globalBatch = batch.getGlobal();
   settings.microBatch = batch.getMicro();
   settings.sequence = batch.getSequence();
+  if (batch.getZigzag())
+    settings.zigzag = axes.size(axes.expand(*batch.getZigzag()));
   if (request.model) {
     settings.modelName = request.model->family;
     settings.configText = request.model->configText;

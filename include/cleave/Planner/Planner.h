@@ -22,10 +22,12 @@ namespace cleave {
 /// What `--pin` may fix; absent: the planner chooses.
 struct Pins {
   std::optional<int64_t> dp, tp, microBatch;
+  /// Ranks that share each sequence, attention's queries included.
+  std::optional<int64_t> cp;
   /// Ranks of a pipeline, stages of each, and the name of the schedule.
   std::optional<int64_t> pp, vp;
   std::optional<std::string> schedule;
-  /// Stage of ZeRO: 1 cuts the optimizer's state over the data axis, 2 gradients
+  /// Stage of ZeRO: 1 cuts the optimizer's state over data × context, 2 gradients
   /// too, 3 weights too.
   std::optional<int64_t> zero;
   /// Compute the forward of every layer again in its backward.

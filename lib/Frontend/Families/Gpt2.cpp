@@ -93,7 +93,7 @@ LayerKind Gpt2::embedKind() const {
 }
 
 LayerKind Gpt2::blockKind() const {
-  LayerKind kind{"block", LayerRole::Block};
+  LayerKind kind{"block", LayerRole::Block, /*usesPositions=*/true};
   auto conv = [&](const std::string &stem, std::vector<NamedDim> in, std::vector<NamedDim> out,
                   double std) {
     kind.parameters.push_back(parameter(stem + ".weight", {std::move(in), out}, normalInit(std)));

@@ -29,7 +29,8 @@ static AttentionSizes attentionSizes(const LibraryKernel &request) {
           size("head_dim"),
           request.size("scale", 1),
           static_cast<int64_t>(request.size("window", 0)),
-          request.size("cap", 0)};
+          request.size("cap", 0),
+          static_cast<int64_t>(request.size("key_sequence", 0))};
 }
 
 /// The sizes as text, every digit: equal for equal kernels.

@@ -26,6 +26,7 @@ static void describe(rt::Program &p, const ImageSettings &settings) {
       settings.globalBatch / (settings.microBatch * p.mesh.sizeOf(p.batch.dataAxes));
   p.batch.sequence = settings.sequence;
   p.batch.vocabulary = settings.vocabulary;
+  p.batch.zigzag = settings.zigzag;
   int64_t total = 0;
   for (const rt::Segment &segment : p.segments)
     total += segment.bytes * segment.copies;

@@ -15,7 +15,8 @@ namespace {
 class Annotator {
 public:
   Annotator(ModuleOp module, plan::SolutionOp solution)
-      : module(module), solution(solution), axes(solution), context(module.getContext()) {}
+      : module(module), solution(solution), axes(solution), tokenAxes(plan::tokenAxes(solution)),
+        context(module.getContext()) {}
 
   /// The mesh; of one place in a pipeline, without the pipeline's axes.
   void addMesh() {
@@ -76,13 +77,44 @@ public:
         kind.backward.setResultAttr(i, "dist.sharding", layout(kind.backward.getResultTypes()[i]));
   }
 
-  /// Inputs of entries are dealt out along the batch alone, scalars are everywhere, and
-  /// what passes between stages lies as between layers. What a stage keeps for its way
-  /// back lies as it is made.
+  /// Tells operators of a joint graph that tokens come in order, where they do: what
+  /// `kind` is given as positions are then the numbers of the rows.
+  void orderTokens(func::FuncOp joint, func::FuncOp kind) {
+    if (zigzagBlocks() != 1)
+      return;
+    auto isPosition = [&](Value v) {
+      auto argument = dyn_cast<BlockArgument>(v);
+      auto name = argument && argument.getArgNumber() < kind.getNumArguments()
+                      ? kind.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "nn.name")
+                      : StringAttr();
+      return name && name.getValue() == "positions";
+    };
+    joint.walk([&](TokenOrderOpInterface op) {
+      auto positions = op.getTokenPositions();
+      if (!positions.empty() && llvm::all_of(positions, isPosition))
+        op.setTokensOrdered();
+    });
+  }
+
+  /// Between how many blocks of a sequence the tokens are dealt out in zig-zag.
+  int64_t zigzagBlocks() {
+    auto zigzag = plan::entry<plan::BatchOp>(solution).getZigzag();
+    return zigzag ? axes.size(axes.expand(*zigzag)) : 1;
+  }
+
+  /// Inputs of entries are dealt out along the batch alone, sequences in the order of
+  /// the plan; scalars are everywhere. What passes between stages lies as between
+  /// layers; what a stage keeps for its way back lies as it is made.
   void placeEntry(func::FuncOp entry) {
-    for (unsigned i = 0; i < entry.getNumArguments(); ++i)
+    for (unsigned i = 0; i < entry.getNumArguments(); ++i) {
+      Type type = entry.getArgumentTypes()[i];
       if (!entry.getArgAttr(i, "dist.as"))
-        entry.setArgAttr(i, "dist.sharding", layout(entry.getArgumentTypes()[i]));
+        entry.setArgAttr(i, "dist.sharding", layout(type));
+      const bool isGiven = !isa<FloatType>(getElementTypeOrSelf(type));
+      if (int64_t blocks = zigzagBlocks();
+          isGiven && blocks != 1 && nn::findDim(type, "sequence") >= 0)
+        entry.setArgAttr(i, "nn.zigzag", Builder(context).getI64IntegerAttr(blocks));
+    }
     for (unsigned i = 0; i < entry.getNumResults(); ++i)
       if (!entry.getResultAttr(i, "nn.tape"))
         entry.setResultAttr(i, "dist.sharding", layout(entry.getResultTypes()[i]));
@@ -136,7 +168,7 @@ private:
   }
 
   /// Where argument `i` of `half` lies, which is argument `index` of `original`: a
-  /// parameter as it is stored, but whole along the axes that cut the batch.
+  /// parameter as it is stored, but whole along the axes that deal out tokens.
   dist::ShardingAttr placeOfArgument(func::FuncOp original, unsigned index, func::FuncOp half,
                                      unsigned i) {
     Type type = half.getArgumentTypes()[i];
@@ -144,12 +176,10 @@ private:
     if (!name)
       return layout(type);
     auto stored = sharded(type, placesOf(name.getValue())[0]);
-    auto list = plan::entry<plan::LayoutOp>(solution).getDims().getAs<ArrayAttr>("batch");
-    auto data = list ? axes.expand(list) : SmallVector<StringAttr>();
     SmallVector<SmallVector<StringAttr>> dims;
     for (unsigned d = 0; d < stored.getDims().size(); ++d) {
       dims.push_back(stored.axes(d));
-      llvm::erase_if(dims.back(), [&](StringAttr a) { return llvm::is_contained(data, a); });
+      llvm::erase_if(dims.back(), [&](StringAttr a) { return llvm::is_contained(tokenAxes, a); });
     }
     return dist::ShardingAttr::get(context, dims, ArrayRef<StringAttr>());
   }
@@ -202,6 +232,7 @@ private:
   ModuleOp module;
   plan::SolutionOp solution;
   plan::AxisTable axes;
+  SmallVector<StringAttr> tokenAxes;
   MLIRContext *context;
 };
 } // namespace
@@ -244,6 +275,7 @@ LogicalResult applyPlan(ModuleOp module, plan::SolutionOp solution,
     if (!of)
       continue;
     auto original = module.lookupSymbol<func::FuncOp>(of.getValue());
+    annotator.orderTokens(joint, original);
     auto blocks = annotator.blocksOf(of.getValue());
     SplitKind &kind = kinds[of.getValue()] =
         splitJoint(joint, annotator.savedOf(of.getValue()), blocks ? blocks->first : "");

@@ -32,6 +32,10 @@ static LogicalResult checkSolution(plan::SolutionOp solution) {
       places = parameter.getPlaces();
     else if (auto assign = dyn_cast<plan::AssignOp>(op))
       places.push_back(assign.getFactors());
+    else if (auto batch = dyn_cast<plan::BatchOp>(op); batch && batch.getZigzag())
+      places.push_back(Builder(op.getContext())
+                           .getDictionaryAttr(NamedAttribute(
+                               StringAttr::get(op.getContext(), "sequence"), *batch.getZigzag())));
     for (DictionaryAttr place : places)
       if (failed(checkLists(&op, place, axes)))
         return failure();
@@ -183,6 +187,26 @@ static LogicalResult checkChunk(plan::ChunkOp chunk, ModuleOp module, plan::Solu
   return success();
 }
 
+/// What cares for the order of tokens is told their positions, or they come in order.
+static LogicalResult checkTokenOrder(ModuleOp module, plan::SolutionOp solution) {
+  auto batch = plan::entry<plan::BatchOp>(solution);
+  if (!batch.getZigzag() || batch.getZigzag()->empty())
+    return success();
+  WalkResult walk = module.walk([&](TokenOrderOpInterface op) {
+    if (!op.getTokenPositions().empty())
+      return WalkResult::advance();
+    InFlightDiagnostic error = batch.emitError()
+                               << "plan.zigzag_unsupported: '" << op->getName()
+                               << "' takes the rows of a sequence for its positions";
+    error.attachNote(op->getLoc()) << "given: an operator without positions";
+    error.attachNote() << "rule: tokens stand in another order only if every operator that "
+                          "compares them is given their positions";
+    error.attachNote() << "suggestion: remove zigzag from plan.batch";
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
 /// A plan with a pipeline is for the parts of a model, one without for a whole one.
 static LogicalResult checkPart(ModuleOp module, plan::SolutionOp solution) {
   auto pipeline = plan::entry<plan::PipelineOp>(solution);
@@ -222,7 +246,7 @@ LogicalResult checkApplicable(ModuleOp module, plan::SolutionOp solution) {
   for (auto chunk : solution.getOps<plan::ChunkOp>())
     if (failed(checkChunk(chunk, module, solution)))
       return failure();
-  return success();
+  return checkTokenOrder(module, solution);
 }
 
 } // namespace cleave

@@ -32,3 +32,15 @@ func.func @every_head_its_own_key(%q: tensor<?x?x2x4xf32, #kv>) -> tensor<?x?x2x
   %y, %lse = nn.attention %q, %q, %q {scale = 0.5 : f64} : (tensor<?x?x2x4xf32, #kv>, tensor<?x?x2x4xf32, #kv>, tensor<?x?x2x4xf32, #kv>) -> (tensor<?x?x2x4xf32, #kv>, tensor<?x?x2xf32, #bsh>)
   return %y : tensor<?x?x2x4xf32, #kv>
 }
+
+#bs2 = #nn.dims<batch, sequence>
+
+// Queries of another number than keys, each where its position says.
+// CHECK-LABEL: @by_position
+// CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}}, %[[P:.*]], %[[AT:.*]] {ordered, scale = 5.000000e-01 : f64} :
+// CHECK: nn.attention_grad %{{.*}}, %[[P]], %[[AT]] {scale = 5.000000e-01 : f64} :
+func.func @by_position(%q: tensor<1x3x2x4xf32, #kv>, %k: tensor<1x8x2x4xf32, #kv>, %p: tensor<1x3xi32, #bs2>, %at: tensor<1x8xi32, #bs2>) -> tensor<1x8x2x4xf32, #kv> {
+  %y, %lse = nn.attention %q, %k, %k, %p, %at {scale = 0.5 : f64, ordered} : (tensor<1x3x2x4xf32, #kv>, tensor<1x8x2x4xf32, #kv>, tensor<1x8x2x4xf32, #kv>, tensor<1x3xi32, #bs2>, tensor<1x8xi32, #bs2>) -> (tensor<1x3x2x4xf32, #kv>, tensor<1x3x2xf32, #bsh>)
+  %dq, %dk, %dv = nn.attention_grad %q, %k, %k, %y, %lse, %y, %p, %at {scale = 0.5 : f64} : (tensor<1x3x2x4xf32, #kv>, tensor<1x8x2x4xf32, #kv>, tensor<1x8x2x4xf32, #kv>, tensor<1x3x2x4xf32, #kv>, tensor<1x3x2xf32, #bsh>, tensor<1x3x2x4xf32, #kv>, tensor<1x3xi32, #bs2>, tensor<1x8xi32, #bs2>) -> (tensor<1x3x2x4xf32, #kv>, tensor<1x8x2x4xf32, #kv>, tensor<1x8x2x4xf32, #kv>)
+  return %dv : tensor<1x8x2x4xf32, #kv>
+}

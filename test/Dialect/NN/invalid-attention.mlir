@@ -107,3 +107,87 @@ func.func @negative_cap(%q: tensor<1x5x2x4xf32, #q>) {
   %y, %lse = nn.attention %q, %q, %q {scale = 0.5 : f64, cap = -1.0 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>)
   return
 }
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#bs = #nn.dims<batch, sequence>
+#s = #nn.dims<sequence>
+func.func @one_list_of_positions(%q: tensor<1x5x2x4xf32, #q>, %k: tensor<1x5x2x4xf32, #q>, %p: tensor<1x5xi32, #bs>) {
+  // expected-error@+1 {{needs positions of queries and of keys, or none (which needs no 'ordered'), not 1}}
+  %y, %lse = nn.attention %q, %k, %k, %p {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5xi32, #bs>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#bs = #nn.dims<batch, sequence>
+#s = #nn.dims<sequence>
+func.func @ordered_without_positions(%q: tensor<1x5x2x4xf32, #q>, %k: tensor<1x5x2x4xf32, #q>, %p: tensor<1x5xi32, #bs>) {
+  // expected-error@+1 {{needs positions of queries and of keys, or none (which needs no 'ordered'), not 0}}
+  %y, %lse = nn.attention %q, %k, %k {scale = 0.5 : f64, ordered} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#bs = #nn.dims<batch, sequence>
+#s = #nn.dims<sequence>
+func.func @positions_of_floats(%q: tensor<1x5x2x4xf32, #q>, %k: tensor<1x5x2x4xf32, #q>, %p: tensor<1x5xf32, #bs>) {
+  // expected-error@+1 {{needs positions of type i32, not 'tensor<1x5xf32}}
+  %y, %lse = nn.attention %q, %k, %k, %p, %p {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5xf32, #bs>, tensor<1x5xf32, #bs>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#bs = #nn.dims<batch, sequence>
+#s = #nn.dims<sequence>
+func.func @positions_without_batch(%q: tensor<1x5x2x4xf32, #q>, %k: tensor<1x5x2x4xf32, #q>, %p: tensor<5xi32, #s>) {
+  // expected-error@+1 {{needs positions of dimensions [batch, sequence], not 'tensor<5xi32}}
+  %y, %lse = nn.attention %q, %k, %k, %p, %p {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<5xi32, #s>, tensor<5xi32, #s>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#bs = #nn.dims<batch, sequence>
+#s = #nn.dims<sequence>
+func.func @more_keys_than_positions(%q: tensor<1x5x2x4xf32, #q>, %k: tensor<1x6x2x4xf32, #q>, %p: tensor<1x5xi32, #bs>) {
+  // expected-error@+1 {{has two sizes for dimension 'sequence'}}
+  %y, %lse = nn.attention %q, %k, %k, %p, %p {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x6x2x4xf32, #q>, tensor<1x6x2x4xf32, #q>, tensor<1x5xi32, #bs>, tensor<1x5xi32, #bs>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#bs = #nn.dims<batch, sequence>
+#s = #nn.dims<sequence>
+func.func @more_keys_without_positions(%q: tensor<1x5x2x4xf32, #q>, %k: tensor<1x6x2x4xf32, #q>, %p: tensor<1x5xi32, #bs>) {
+  // expected-error@+1 {{has two sizes for dimension 'sequence'}}
+  %y, %lse = nn.attention %q, %k, %k {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x6x2x4xf32, #q>, tensor<1x6x2x4xf32, #q>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#bs = #nn.dims<batch, sequence>
+#s = #nn.dims<sequence>
+func.func @other_heads(%q: tensor<1x5x2x4xf32, #q>, %k: tensor<1x6x3x4xf32, #q>, %p: tensor<1x5xi32, #bs>, %at: tensor<1x6xi32, #bs>) {
+  // expected-error@+1 {{has two sizes for dimension 'kv_head'}}
+  %y, %lse = nn.attention %q, %k, %k, %p, %at {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x6x3x4xf32, #q>, tensor<1x6x3x4xf32, #q>, tensor<1x5xi32, #bs>, tensor<1x6xi32, #bs>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>)
+  return
+}

@@ -119,6 +119,21 @@ static void addAttention(Cases &out) {
                            "cap = 0.8 : f64", "cap = 2.0 : f64, window = 2 : i64"})
     add("batch=2 sequence=5 kv_head=3 group=2", "batch=2 sequence=5 kv_head=3 head_dim=4",
         "{scale = 0.5 : f64, " + std::string(more) + "}");
+  // By position: in any order, of other numbers, some queries before every key.
+  auto addAt = [&](const std::string &rows, const std::string &key, const std::string &more = "") {
+    std::string scale = "{scale = 0.5 : f64" + more + "}", query = rows + " head_dim=4";
+    std::string atQueries = "int:0:9 " + rows.substr(0, rows.find(" kv_head")),
+                atKeys = "int:0:9 " + key.substr(0, key.find(" kv_head"));
+    out.push_back({"nn.attention", {query, key, key, atQueries, atKeys}, {query, rows}, scale});
+    out.push_back({"nn.attention_grad",
+                   {query, key, key, query, "positive " + rows, query, atQueries, atKeys},
+                   {query, key, key},
+                   scale});
+  };
+  addAt("batch=2 sequence=5 kv_head=3 group=2", "batch=2 sequence=5 kv_head=3 head_dim=4");
+  addAt("batch=2 sequence=3 kv_head=1 group=2", "batch=2 sequence=7 kv_head=1 head_dim=4");
+  addAt("batch=1 sequence=7 kv_head=2", "batch=1 sequence=4 kv_head=2 head_dim=4",
+        ", window = 3 : i64, cap = 0.8 : f64");
 }
 
 static void addVocabulary(Cases &out) {

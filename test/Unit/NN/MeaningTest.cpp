@@ -268,6 +268,33 @@ TEST(Meaning, AttentionWithAWindowAndACap) {
   expectClose(runCase(c, in)[0], want, kTolerance, "attention");
 }
 
+// Rows in another order, with their positions, give the same rows in that order.
+TEST(Meaning, AttentionFollowsPositions) {
+  const std::string rows = "batch=1 sequence=6 kv_head=1", wide = rows + " head_dim=3",
+                    at = "int:0:0 batch=1 sequence=6";
+  const std::string attributes = "{scale = 0.7 : f64, window = 4 : i64}";
+  OpCase inOrder{"nn.attention", {wide, wide, wide}, {wide, rows}, attributes};
+  OpCase placed{"nn.attention", {wide, wide, wide, at, at}, {wide, rows}, attributes};
+  const int queryAt[] = {0, 1, 5, 2, 4, 3}, keyAt[] = {3, 5, 0, 1, 2, 4};
+  auto in = randomOperands(inOrder, 31), moved = randomOperands(placed, 31);
+  for (int64_t i = 0; i < 6; ++i) {
+    moved[3].data[i] = queryAt[i];
+    moved[4].data[i] = keyAt[i];
+    for (int64_t d = 0; d < 3; ++d) {
+      moved[0].data[3 * i + d] = in[0].data[3 * queryAt[i] + d];
+      for (int64_t which : {1, 2})
+        moved[which].data[3 * i + d] = in[which].data[3 * keyAt[i] + d];
+    }
+  }
+  auto want = runCase(inOrder, in), got = runCase(placed, moved);
+  expectClose(
+      got[0],
+      tabulate({1, 6, 1, 3}, [&](auto i) { return want[0].data[3 * queryAt[i[1]] + i[3]]; }),
+      kTolerance, "attention");
+  expectClose(got[1], tabulate({1, 6, 1}, [&](auto i) { return want[1].data[queryAt[i[1]]]; }),
+              kTolerance, "lse");
+}
+
 TEST(Meaning, SoftCapIsBounded) {
   OpCase c{"nn.soft_cap", {"batch=3"}, {"batch=3"}, "{cap = 30.0 : f64}"};
   HostTensor x({3}), want({3});

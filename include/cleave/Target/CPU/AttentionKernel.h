@@ -21,6 +21,11 @@
 //   key, value, their gradients   [batch, sequence, kv_head, head_dim]
 //   lse                           [batch, sequence, kv_head, group]
 //
+// With `keys`, key and value have so many rows in place of `sequence`, and two more
+// operands stand behind those that are read: the positions of queries [batch, sequence]
+// and of keys [batch, keys], i32, in any order. A query sees the keys at its own
+// position and before. One that sees none yields zeros, and an lse that means nothing.
+//
 // This is not a choice of which attention to run, nor does it know of operators:
 // see the callers.
 //
@@ -41,14 +46,19 @@ struct AttentionSizes {
   double scale = 1;   ///< scores are multiplied by it
   int64_t window = 0; ///< positions that a query sees, itself included; 0: all up to itself
   double cap = 0;     ///< scores are bounded: cap * tanh(score / cap); 0: they are not
+  int64_t keys = 0;   ///< keys of a sequence, by position; 0: row i of both is position i
 
+  bool hasPositions() const { return keys != 0; }
+  int64_t keyRows() const { return hasPositions() ? keys : sequence; }
   /// Whether the window hides anything.
-  bool isWindowed() const { return window != 0 && window < sequence; }
-  /// Floating-point operations of one product over the visible (query, key) pairs.
+  bool isWindowed() const { return window != 0 && window < keyRows(); }
+  /// Floating-point operations of one product over the visible (query, key) pairs; where
+  /// there are positions, the share of `sequence` queries out of `keys` at all of them.
   double productFlops() const {
     // The first `full` queries see all up to themselves, the others `full` keys each.
-    double full = double(isWindowed() ? window : sequence), rest = double(sequence) - full;
-    return double(batch * kvHeads * group * headDim) * (full * (full + 1) + 2 * full * rest);
+    double all = double(keyRows()), full = double(isWindowed() ? window : all), rest = all - full;
+    return double(batch * kvHeads * group * headDim) * (full * (full + 1) + 2 * full * rest) *
+           (double(sequence) / all);
   }
 };
 

@@ -26,6 +26,8 @@ struct ImageSettings {
   /// The whole recipe, and an account of the plan for the log.
   rt::JsonValue recipe, plan;
   int64_t globalBatch = 0, microBatch = 0, sequence = 0, vocabulary = 0;
+  /// Blocks of a sequence in zig-zag order; 1: tokens stand in order.
+  int64_t zigzag = 1;
   /// The mesh axes that deal out the batch.
   std::vector<std::string> dataAxes;
 };

@@ -26,16 +26,16 @@ void AttentionEmitter::selectKeyHead(Value batchIndex, Value kvHeadIndex) {
 }
 
 Value AttentionEmitter::selectQueryUnit(Value unit) {
-  Value head = t.div(unit, tiles()), keyHead = t.div(head, sizes.group);
+  Value head = t.div(unit, queryTiles()), keyHead = t.div(head, sizes.group);
   selectKeyHead(t.div(keyHead, sizes.kvHeads), t.rem(keyHead, sizes.kvHeads));
   selectQueryHead(t.rem(head, sizes.group));
-  return t.rem(unit, tiles());
+  return t.rem(unit, queryTiles());
 }
 
 Value AttentionEmitter::selectKeyUnit(Value unit) {
-  Value head = t.div(unit, tiles());
+  Value head = t.div(unit, keyTiles());
   selectKeyHead(t.div(head, sizes.kvHeads), t.rem(head, sizes.kvHeads));
-  return t.rem(unit, tiles());
+  return t.rem(unit, keyTiles());
 }
 
 HeadRows AttentionEmitter::queryRows(unsigned operand) {
@@ -47,8 +47,8 @@ HeadRows AttentionEmitter::queryRows(unsigned operand) {
 
 HeadRows AttentionEmitter::keyRows(unsigned operand) {
   int64_t stride = sizes.kvHeads * sizes.headDim;
-  Value offset = t.add(t.mul(batch, sizes.sequence * stride), t.mul(kvHead, sizes.headDim));
-  return {t.at(operands[operand], offset), stride, t.index(sizes.sequence - 1)};
+  Value offset = t.add(t.mul(batch, sizes.keyRows() * stride), t.mul(kvHead, sizes.headDim));
+  return {t.at(operands[operand], offset), stride, t.index(sizes.keyRows() - 1)};
 }
 
 HeadRows AttentionEmitter::lseRows(unsigned operand) {
@@ -58,9 +58,14 @@ HeadRows AttentionEmitter::lseRows(unsigned operand) {
           t.index(sizes.sequence - 1)};
 }
 
-TileRange AttentionEmitter::tileRange(Value tile) {
+TileRange AttentionEmitter::queryRange(Value tile) {
   Value first = t.mul(tile, t.edge);
   return {first, t.min(t.index(t.edge), t.sub(t.index(sizes.sequence), first))};
+}
+
+TileRange AttentionEmitter::keyRange(Value tile) {
+  Value first = t.mul(tile, t.edge);
+  return {first, t.min(t.index(t.edge), t.sub(t.index(sizes.keyRows()), first))};
 }
 
 Value AttentionEmitter::firstKeyTile(Value tile) {
@@ -72,7 +77,7 @@ Value AttentionEmitter::firstKeyTile(Value tile) {
 }
 
 Value AttentionEmitter::endOfQueryTiles(Value tile) {
-  Value all = t.index(tiles());
+  Value all = t.index(queryTiles());
   if (!sizes.isWindowed())
     return all;
   // The tile's last key is seen by queries up to last + window - 1.
@@ -141,8 +146,8 @@ void AttentionEmitter::productWithQueries(const HeadRows &keys, Value packed, Va
   });
 }
 
-void AttentionEmitter::sumOverKeys(Value weights, const HeadRows &keys, Value to, Value queries,
-                                   bool diagonal, Value rowScale) {
+void AttentionEmitter::sumOverKeys(Value weights, const HeadRows &keys, Value count, Value to,
+                                   Value queries, bool diagonal, Value rowScale) {
   Product product;
   product.aRow = columnsOf(weights);
   product.aStep = t.edge;
@@ -154,7 +159,7 @@ void AttentionEmitter::sumOverKeys(Value weights, const HeadRows &keys, Value to
   product.rowScale = rowScale;
   t.panels(sizes.headDim, [&](Value column, Panel panel) {
     t.loop(t.index(0), queries, t.rows, [&](Value row) {
-      Value end = diagonal ? t.min(queries, t.add(row, t.rows)) : t.index(t.edge);
+      Value end = diagonal ? t.min(queries, t.add(row, t.rows)) : count;
       t.microTile(product, row, column, panel, t.index(0), end);
     });
   });
@@ -207,6 +212,9 @@ static Value both(OpBuilder &b, Location loc, Value x, Value y) {
 
 Value AttentionEmitter::visibleQueries(Value key, Value keyFirst, Value queryFirst, Value column,
                                        VectorType type, bool diagonal) {
+  if (sizes.hasPositions())
+    return visibleAt(lanePositionsAt(column, type),
+                     positionOf(kKeyPositions, t.add(keyFirst, key), type));
   Value causal, inWindow;
   if (diagonal)
     causal = lanesAgainst(key, column, type, /*fromRow=*/true);
@@ -219,6 +227,9 @@ Value AttentionEmitter::visibleQueries(Value key, Value keyFirst, Value queryFir
 
 Value AttentionEmitter::visibleKeys(Value query, Value queryFirst, Value keyFirst, Value column,
                                     VectorType type, bool diagonal) {
+  if (sizes.hasPositions())
+    return visibleAt(positionOf(kQueryPositions, t.add(queryFirst, query), type),
+                     lanePositionsAt(column, type));
   Value causal, inWindow;
   if (diagonal)
     causal = lanesAgainst(query, column, type, /*fromRow=*/false);
@@ -257,7 +268,7 @@ static LogicalResult checkSizes(ModuleOp module, StringRef name, const Attention
                                 const Profile &profile) {
   auto fail = [&] { return module.emitError("attention kernel '") << name << "' "; };
   if (sizes.batch < 1 || sizes.sequence < 1 || sizes.kvHeads < 1 || sizes.group < 1 ||
-      sizes.headDim < 1)
+      sizes.headDim < 1 || sizes.keyRows() < 1)
     return fail() << "has a size below 1";
   if (sizes.headDim > kMaxHeadDim)
     return fail() << "has heads of " << sizes.headDim << " elements; at most " << kMaxHeadDim
@@ -273,13 +284,14 @@ static LogicalResult checkSizes(ModuleOp module, StringRef name, const Attention
   return success();
 }
 
-int64_t attentionTiles(const AttentionSizes &sizes, const Profile &profile) {
+int64_t attentionTiles(int64_t rows, const Profile &profile) {
   int64_t edge = 6 * profile.lanes;
-  return (sizes.sequence + edge - 1) / edge;
+  return (rows + edge - 1) / edge;
 }
 
 LogicalResult buildAttentionFunction(ModuleOp module, StringRef name, const AttentionSizes &sizes,
-                                     const Profile &profile, int64_t operands, UnitEmitter emit) {
+                                     const Profile &profile, unsigned inputs, unsigned operands,
+                                     UnitEmitter emit) {
   if (failed(checkSizes(module, name, sizes, profile)))
     return failure();
   MLIRContext *context = module.getContext();
@@ -291,14 +303,16 @@ LogicalResult buildAttentionFunction(ModuleOp module, StringRef name, const Atte
   auto function = func::FuncOp::create(b, name, b.getFunctionType({ptr, i64, i64}, {}));
   Block *entry = function.addEntryBlock();
   b.setInsertionPointToStart(entry);
-  SmallVector<Value> pointers;
-  for (int64_t i = 0; i < operands; ++i) {
+  SmallVector<Value> pointers, positions;
+  const unsigned more = sizes.hasPositions() ? 2 : 0;
+  for (unsigned i = 0; i < operands + more; ++i) {
     Value slot = LLVM::GEPOp::create(b, ptr, ptr, entry->getArgument(0),
                                      ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
-    pointers.push_back(LLVM::LoadOp::create(b, ptr, slot));
+    (i >= inputs && i < inputs + more ? positions : pointers)
+        .push_back(LLVM::LoadOp::create(b, ptr, slot));
   }
   TileEmitter tiles(b, entry, profile);
-  AttentionEmitter emitter(tiles, sizes, pointers);
+  AttentionEmitter emitter(tiles, sizes, pointers, positions);
   tiles.loop(entry->getArgument(1), entry->getArgument(2), 1,
              [&](Value unit) { emit(emitter, unit); });
   func::ReturnOp::create(b);

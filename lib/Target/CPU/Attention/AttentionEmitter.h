@@ -6,11 +6,15 @@
 // on the diagonal, or wholly hidden (and then never computed). A window may also hide a
 // part of any pair that is computed.
 //
+// With positions every pair of tiles is asked for the range of its positions: wholly
+// hidden ones are not computed, in all others each score is.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "TileEmitter.h"
 #include "cleave/Target/CPU/AttentionKernel.h"
+#include <functional>
 
 namespace cleave::cpu {
 
@@ -19,11 +23,17 @@ struct TileRange {
   Value first, count;
 };
 
+/// The lowest and the highest position in a tile.
+struct PositionRange {
+  Value low, high;
+};
+
 class AttentionEmitter {
 public:
+  /// `positions`: of queries and of keys, or none.
   AttentionEmitter(TileEmitter &emitter, const AttentionSizes &sizes,
-                   llvm::ArrayRef<Value> operands)
-      : t(emitter), sizes(sizes), operands(operands) {}
+                   llvm::ArrayRef<Value> operands, llvm::ArrayRef<Value> positions)
+      : t(emitter), sizes(sizes), operands(operands), positions(positions) {}
 
   TileEmitter &t;
   const AttentionSizes &sizes;
@@ -46,8 +56,18 @@ public:
   /// The query tiles behind key tile `tile` that see a part of it end here.
   Value endOfQueryTiles(Value tile);
 
-  int64_t tiles() const { return (sizes.sequence + t.edge - 1) / t.edge; }
-  TileRange tileRange(Value tile);
+  int64_t queryTiles() const { return (sizes.sequence + t.edge - 1) / t.edge; }
+  int64_t keyTiles() const { return (sizes.keyRows() + t.edge - 1) / t.edge; }
+  TileRange queryRange(Value tile);
+  TileRange keyRange(Value tile);
+
+  /// With positions: a unit's own tile, whose positions run along the lanes.
+  void selectQueryPositions(TileRange range);
+  void selectKeyPositions(TileRange range);
+  /// With positions: `body` for each tile of the others of which the own one sees or is
+  /// seen by a part.
+  void forVisibleKeyTiles(llvm::function_ref<void(TileRange)> body);
+  void forVisibleQueryTiles(llvm::function_ref<void(TileRange)> body);
 
   /// A stack buffer for a tile of rows that lie `stride` elements apart, or null if
   /// they can be used where they are.
@@ -64,9 +84,9 @@ public:
   /// micro-tiles with a visible element.
   void productWithQueries(const HeadRows &keys, Value packed, Value tile, Value queries,
                           bool diagonal);
-  /// to[query, :] (+)= sum over keys of weights[key, query] * key's row.
-  void sumOverKeys(Value weights, const HeadRows &keys, Value to, Value queries, bool diagonal,
-                   Value rowScale);
+  /// to[query, :] (+)= sum over `count` keys of weights[key, query] * key's row.
+  void sumOverKeys(Value weights, const HeadRows &keys, Value count, Value to, Value queries,
+                   bool diagonal, Value rowScale);
   /// Writes rows [0, count) of a stack buffer to the head's rows from `first` on, each
   /// times `factor(row, type)`.
   void writeRows(Value from, const HeadRows &to, TileRange range,
@@ -79,7 +99,8 @@ public:
   Value chooseOr(Value condition, Value value, double otherwise);
   /// What the lanes of a score see of each other, or null if all of it: query
   /// `queryFirst + query` and key `keyFirst + key`, where the one that is a Value at
-  /// `column` runs along the lanes. `diagonal`: both tiles begin at the same position.
+  /// `column` runs along the lanes. `diagonal`: both tiles begin at the same position;
+  /// of no matter where positions are given.
   Value visibleQueries(Value key, Value keyFirst, Value queryFirst, Value column, VectorType type,
                        bool diagonal);
   Value visibleKeys(Value query, Value queryFirst, Value keyFirst, Value column, VectorType type,
@@ -95,18 +116,34 @@ public:
   Value exp(Value x);
 
 private:
-  llvm::ArrayRef<Value> operands;
+  enum : unsigned { kQueryPositions, kKeyPositions };
+  HeadRows positionRows(unsigned which);
+  PositionRange positionsOf(const HeadRows &rows, TileRange range);
+  void selectPositions(unsigned which, TileRange range);
+  Value lanePositionsAt(Value column, VectorType type);
+  /// The position of a row in every lane.
+  Value positionOf(unsigned which, Value row, VectorType type);
+  /// Which lanes of positions `queries` see `keys`.
+  Value visibleAt(Value queries, Value keys);
+  /// Whether one of `queries` sees one of `keys`.
+  Value someVisible(PositionRange queries, PositionRange keys);
+
+  llvm::ArrayRef<Value> operands, positions;
   Value batch, kvHead, group;
+  Value lanePositions;    ///< of the unit's own tile, on the stack
+  PositionRange ownRange; ///< of the same
 };
 
 using UnitEmitter = llvm::function_ref<void(AttentionEmitter &emitter, Value unit)>;
 
-/// Adds the function `name` whose loop over units is filled by `emit`.
+/// Adds the function `name` whose loop over units is filled by `emit`. Of its
+/// `operands`, the first `inputs` are read; positions stand behind these and are not
+/// counted.
 mlir::LogicalResult buildAttentionFunction(mlir::ModuleOp module, llvm::StringRef name,
                                            const AttentionSizes &sizes, const Profile &profile,
-                                           int64_t operands, UnitEmitter emit);
+                                           unsigned inputs, unsigned operands, UnitEmitter emit);
 
-/// Number of tiles of a sequence.
-int64_t attentionTiles(const AttentionSizes &sizes, const Profile &profile);
+/// Number of tiles of `rows` queries or keys.
+int64_t attentionTiles(int64_t rows, const Profile &profile);
 
 } // namespace cleave::cpu

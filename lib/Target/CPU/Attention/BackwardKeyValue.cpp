@@ -44,17 +44,23 @@ public:
 
   void emit(Value unit) {
     Value tile = e.selectKeyUnit(unit);
-    range = e.tileRange(tile);
+    range = e.keyRange(tile);
     int64_t width = e.sizes.headDim;
     t.packTransposed(e.keyRows(kKey), range.first, range.count, width, keys, e.sizes.scale);
     t.packTransposed(e.keyRows(kValue), range.first, range.count, width, values, 1.0);
     e.zeroRows(keySums);
     e.zeroRows(valueSums);
+    if (e.sizes.hasPositions())
+      e.selectKeyPositions(range);
     t.loop(t.index(0), t.index(e.sizes.group), 1, [&](Value group) {
       e.selectQueryHead(group);
+      if (e.sizes.hasPositions()) {
+        e.forVisibleQueryTiles([&](TileRange queries) { emitTile(queries, /*diagonal=*/false); });
+        return;
+      }
       emitTile(range, /*diagonal=*/true);
       t.loop(t.add(tile, 1), e.endOfQueryTiles(tile), 1,
-             [&](Value other) { emitTile(e.tileRange(other), /*diagonal=*/false); });
+             [&](Value other) { emitTile(e.queryRange(other), /*diagonal=*/false); });
     });
     e.writeRows(keySums, e.keyRows(kKeyGradient), range,
                 [&](Value, VectorType type) { return t.splat(type, e.sizes.scale); });
@@ -158,10 +164,10 @@ FailureOr<AttentionKernel> buildAttentionBackwardKeyValue(ModuleOp module, Strin
   auto emit = [](AttentionEmitter &emitter, Value unit) {
     BackwardKeyValueUnit(emitter).emit(unit);
   };
-  if (failed(buildAttentionFunction(module, name, sizes, profile, kOperands, emit)))
+  if (failed(buildAttentionFunction(module, name, sizes, profile, kKeyGradient, kOperands, emit)))
     return failure();
   int64_t heads = sizes.batch * sizes.kvHeads;
-  return AttentionKernel{name.str(), heads * attentionTiles(sizes, profile), 1,
+  return AttentionKernel{name.str(), heads * attentionTiles(sizes.keyRows(), profile), 1,
                          4 * sizes.productFlops()};
 }
 

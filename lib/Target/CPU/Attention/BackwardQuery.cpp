@@ -41,35 +41,42 @@ public:
 
   void emit(Value unit) {
     Value tile = e.selectQueryUnit(unit);
-    range = e.tileRange(tile);
+    range = e.queryRange(tile);
     HeadRows gradient = e.queryRows(kOutGradient);
     int64_t width = e.sizes.headDim;
     t.packTransposed(e.queryRows(kQuery), range.first, range.count, width, queries, e.sizes.scale);
     t.packTransposed(gradient, range.first, range.count, width, gradients, 1.0);
     t.rowDots(gradient, e.queryRows(kOut), range.first, range.count, width, deltas);
     t.gather(e.lseRows(kLse), range.first, range.count, lse);
-    emitTile(range.first, /*diagonal=*/true);
-    t.loop(e.firstKeyTile(tile), tile, 1,
-           [&](Value other) { emitTile(t.mul(other, t.edge), /*diagonal=*/false); });
+    if (e.sizes.hasPositions()) {
+      e.zeroRows(sums);
+      e.selectQueryPositions(range);
+      e.forVisibleKeyTiles(
+          [&](TileRange keys) { emitTile(keys.first, keys.count, /*diagonal=*/false); });
+    } else {
+      emitTile(range.first, range.count, /*diagonal=*/true);
+      t.loop(e.firstKeyTile(tile), tile, 1, [&](Value other) {
+        emitTile(t.mul(other, t.edge), t.index(t.edge), /*diagonal=*/false);
+      });
+    }
     e.writeRows(sums, e.queryRows(kQueryGradient), range,
                 [&](Value, VectorType type) { return t.splat(type, e.sizes.scale); });
   }
 
 private:
-  void emitTile(Value firstKey, bool diagonal) {
-    Value keys = diagonal ? range.count : t.index(t.edge);
+  void emitTile(Value firstKey, Value keys, bool diagonal) {
     HeadRows key = e.stage(e.keyRows(kKey), firstKey, keys, keyStaging);
     HeadRows value = e.stage(e.keyRows(kValue), firstKey, keys, valueStaging);
     e.productWithQueries(key, queries, scores, range.count, diagonal);
     e.productWithQueries(value, gradients, products, range.count, diagonal);
     t.loop(t.index(0), range.count, 2 * t.lanes,
-           [&](Value column) { emitScoreGradients(firstKey, column, diagonal); });
-    e.sumOverKeys(scores, key, sums, range.count, diagonal, Value());
+           [&](Value column) { emitScoreGradients(firstKey, keys, column, diagonal); });
+    e.sumOverKeys(scores, key, keys, sums, range.count, diagonal, Value());
   }
 
   /// Replaces scores by their gradients.
-  void emitScoreGradients(Value firstKey, Value column, bool diagonal) {
-    Value end = diagonal ? t.min(range.count, t.add(column, 2 * t.lanes)) : t.index(t.edge);
+  void emitScoreGradients(Value firstKey, Value keys, Value column, bool diagonal) {
+    Value end = diagonal ? t.min(range.count, t.add(column, 2 * t.lanes)) : keys;
     Value logSum = t.load(vector, t.at(lse, column)), delta = t.load(vector, t.at(deltas, column));
     t.loop(t.index(0), end, 1, [&](Value key) {
       Value offset = t.add(t.mul(key, t.edge), column), place = t.at(scores, offset);
@@ -105,10 +112,10 @@ FailureOr<AttentionKernel> buildAttentionBackwardQuery(ModuleOp module, StringRe
                                                        const AttentionSizes &sizes,
                                                        const Profile &profile) {
   auto emit = [](AttentionEmitter &emitter, Value unit) { BackwardQueryUnit(emitter).emit(unit); };
-  if (failed(buildAttentionFunction(module, name, sizes, profile, kOperands, emit)))
+  if (failed(buildAttentionFunction(module, name, sizes, profile, kQueryGradient, kOperands, emit)))
     return failure();
   int64_t heads = sizes.batch * sizes.kvHeads * sizes.group;
-  return AttentionKernel{name.str(), heads * attentionTiles(sizes, profile), 1,
+  return AttentionKernel{name.str(), heads * attentionTiles(sizes.sequence, profile), 1,
                          3 * sizes.productFlops()};
 }
 

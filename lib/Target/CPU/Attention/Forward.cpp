@@ -4,7 +4,8 @@
 // that maximum and sum over the keys run down the rows, one query a lane, and no
 // key is ever moved: its elements are broadcast from where they lie. The diagonal
 // tile comes first: every query sees a key there (itself), which makes the maximum
-// finite from then on.
+// finite from then on. With positions there is no such tile, and the maximum starts at
+// a number below all scores.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,28 +31,46 @@ public:
 
   void emit(Value unit) {
     Value tile = e.selectQueryUnit(unit);
-    range = e.tileRange(tile);
+    range = e.queryRange(tile);
     t.packTransposed(e.queryRows(kQuery), range.first, range.count, e.sizes.headDim, packed,
                      e.sizes.scale);
-    emitTile(range.first, /*diagonal=*/true);
-    t.loop(e.firstKeyTile(tile), tile, 1,
-           [&](Value other) { emitTile(t.mul(other, t.edge), /*diagonal=*/false); });
+    if (e.sizes.hasPositions()) {
+      emitStart();
+      e.selectQueryPositions(range);
+      e.forVisibleKeyTiles(
+          [&](TileRange keys) { emitTile(keys.first, keys.count, /*diagonal=*/false); });
+    } else {
+      emitTile(range.first, range.count, /*diagonal=*/true);
+      t.loop(e.firstKeyTile(tile), tile, 1, [&](Value other) {
+        emitTile(t.mul(other, t.edge), t.index(t.edge), /*diagonal=*/false);
+      });
+    }
     emitResults();
   }
 
 private:
-  void emitTile(Value firstKey, bool diagonal) {
-    Value keys = diagonal ? range.count : t.index(t.edge);
+  static constexpr double kBelowAllScores = -1e30;
+
+  /// Nothing has been seen yet.
+  void emitStart() {
+    t.loop(t.index(0), range.count, 2 * t.lanes, [&](Value column) {
+      t.store(t.splat(vector, kBelowAllScores), t.at(maxima, column));
+      t.store(t.splat(vector, 0.0), t.at(totals, column));
+    });
+    e.zeroRows(sums);
+  }
+
+  void emitTile(Value firstKey, Value keys, bool diagonal) {
     HeadRows key = e.stage(e.keyRows(kKey), firstKey, keys, staging);
     e.productWithQueries(key, packed, scores, range.count, diagonal);
     t.loop(t.index(0), range.count, 2 * t.lanes, [&](Value column) {
       if (diagonal)
         emitFirstSoftmax(column);
       else
-        emitNextSoftmax(firstKey, column);
+        emitNextSoftmax(firstKey, keys, column);
     });
     HeadRows value = e.stage(e.keyRows(kValue), firstKey, keys, staging);
-    e.sumOverKeys(scores, value, sums, range.count, diagonal, diagonal ? Value() : factors);
+    e.sumOverKeys(scores, value, keys, sums, range.count, diagonal, diagonal ? Value() : factors);
   }
 
   Value scoreAt(Value key, Value column) { return t.at(scores, t.add(t.mul(key, t.edge), column)); }
@@ -94,8 +113,8 @@ private:
     t.store(sum, t.at(totals, column));
   }
 
-  void emitNextSoftmax(Value firstKey, Value column) {
-    Value keys = t.index(t.edge), old = t.load(vector, t.at(maxima, column));
+  void emitNextSoftmax(Value firstKey, Value keys, Value column) {
+    Value old = t.load(vector, t.at(maxima, column));
     auto foldMax = [&](Value key, ArrayRef<Value> most) {
       return SmallVector<Value>{t.larger(most[0], visibleScore(firstKey, key, column, false))};
     };
@@ -122,7 +141,10 @@ private:
       Value log = math::LogOp::create(t.b, total);
       t.store(arith::AddFOp::create(t.b, most, log), t.at(maxima, column));
       Value one = t.splat(vector, 1.0);
-      t.store(arith::DivFOp::create(t.b, one, total), t.at(factors, column));
+      Value factor = arith::DivFOp::create(t.b, one, total);
+      if (e.sizes.hasPositions()) // the total of a query that sees nothing is 0
+        factor = arith::MinimumFOp::create(t.b, factor, one);
+      t.store(factor, t.at(factors, column));
     });
     HeadRows lse = e.lseRows(kLse);
     t.loop(t.index(0), range.count, 1, [&](Value row) {
@@ -149,10 +171,10 @@ FailureOr<AttentionKernel> buildAttentionForward(ModuleOp module, StringRef name
                                                  const AttentionSizes &sizes,
                                                  const Profile &profile) {
   auto emit = [](AttentionEmitter &emitter, Value unit) { ForwardUnit(emitter).emit(unit); };
-  if (failed(buildAttentionFunction(module, name, sizes, profile, kOperands, emit)))
+  if (failed(buildAttentionFunction(module, name, sizes, profile, kOut, kOperands, emit)))
     return failure();
   int64_t heads = sizes.batch * sizes.kvHeads * sizes.group;
-  return AttentionKernel{name.str(), heads * attentionTiles(sizes, profile), 1,
+  return AttentionKernel{name.str(), heads * attentionTiles(sizes.sequence, profile), 1,
                          2 * sizes.productFlops()};
 }
 

@@ -125,6 +125,13 @@ void TileEmitter::loop(Value lower, Value upper, int64_t step, Body body) {
   });
 }
 
+void TileEmitter::when(Value condition, function_ref<void()> body) {
+  auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  body();
+}
+
 void TileEmitter::panels(int64_t width, function_ref<void(Value, Panel)> body) {
   int64_t done = width / (2 * lanes) * (2 * lanes);
   if (done != 0)

@@ -109,6 +109,8 @@ public:
                                 llvm::ArrayRef<Value> carried, CarryingBody body);
   /// Loop over `width` columns in panels of two vectors, then one, then the rest.
   void panels(int64_t width, llvm::function_ref<void(Value column, Panel panel)> body);
+  /// `body` where `condition` (i1) holds.
+  void when(Value condition, llvm::function_ref<void()> body);
   Panel widePanel() const { return {vectorOf(lanes), 2}; }
 
   /// Computes `rows` rows from `row` on of the columns of `panel` from `column` on,

@@ -29,7 +29,8 @@ Program everything() {
              .sequence = 5,
              .vocabulary = 251,
              .dataAxes = {0},
-             .sequenceAxes = {}};
+             .sequenceAxes = {},
+             .zigzag = 2};
   p.segments = {{"weights", 4096}, {"io", 4096}, {"arena", 4096}};
   StateEntry w;
   w.name = "model.embed_tokens.weight";
@@ -121,6 +122,11 @@ TEST(Program, RefusesBrokenStructures) {
   expectRefused("image.batch", [](Program &p) { p.batch.globalBatch = 11; });
   expectRefused("image.batch", [](Program &p) { p.batch.dataAxes = {0, 0}; });
   expectRefused("image.batch", [](Program &p) { p.batch.dataAxes = {7}; });
+  expectRefused("image.out_of_range", [](Program &p) { p.batch.zigzag = 0; });
+  expectRefused("image.batch", [](Program &p) {
+    p.batch.zigzag = 2;
+    p.exchange.positions.reset();
+  });
   expectRefused("image.region", [](Program &p) { p.state[0].slots[0]->offset = 4096 - 92; });
   expectRefused("image.region", [](Program &p) { p.state[0].slots[0]->segment = 3; });
   expectRefused("image.region", [](Program &p) { p.state[0].slots[0]->offset = 2; });

@@ -65,6 +65,32 @@ TEST(Batches, EveryTokenOfTheGlobalBatchIsReadOnceWhereItBelongs) {
   EXPECT_EQ(*seen.begin(), 8 * 7);
 }
 
+TEST(Batches, ZigzagGivesEachRankEarlyAndLateTokens) {
+  TrainRun run(7 * 20 + 1);
+  Program p = cutProgram();
+  p.batch.zigzag = 3;
+  ASSERT_TRUE(validate(p).ok()) << validate(p).error().message;
+  auto data = TokenDataset::open({run.file("tokens.bin")}, {.sequenceLength = 7, .vocabulary = 64});
+  ASSERT_TRUE(data.ok());
+  const int64_t held[3][3] = {{0, 1, 6}, {2, 3, 5}, {4, -1, -1}};
+  for (int64_t context = 0; context < 3; ++context) {
+    auto memory = RankMemory::allocate(p);
+    BatchReader reader(p, context * 2, *data, *memory);
+    ASSERT_TRUE(reader.fillTraining(0, 0).ok());
+    for (int64_t row = 0; row < 2; ++row)
+      for (int64_t t = 0; t < 3; ++t) {
+        const int64_t position = held[context][t], at = row * 3 + t;
+        if (position < 0) {
+          EXPECT_EQ(memory->ints(p.exchange.targets)[at], ignoredTarget);
+          continue;
+        }
+        EXPECT_EQ(memory->ints(*p.exchange.positions)[at], position);
+        EXPECT_EQ(memory->ints(p.exchange.tokens)[at], run.tokens()[row * 7 + position]);
+        EXPECT_EQ(memory->ints(p.exchange.targets)[at], run.tokens()[row * 7 + position + 1]);
+      }
+  }
+}
+
 TEST(Batches, AnEvaluationEndsWithRowsThatDoNotCount) {
   TrainRun run(7 * 20 + 1);
   const Program p = cutProgram();

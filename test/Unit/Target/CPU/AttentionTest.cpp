@@ -3,10 +3,13 @@
 #include "KernelHarness.h"
 #include "cleave/Target/CPU/AttentionKernel.h"
 #include "mlir/IR/MLIRContext.h"
+#include "runtime/Schema/Layout.h"
+#include "runtime/Schema/TokenOrder.h"
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <numeric>
 
 using namespace cleave;
 using namespace cleave::test;
@@ -21,18 +24,22 @@ using Builder = decltype(&cpu::buildAttentionForward);
 size_t querySize(const AttentionSizes &s) {
   return s.batch * s.sequence * s.kvHeads * s.group * s.headDim;
 }
-size_t keySize(const AttentionSizes &s) { return s.batch * s.sequence * s.kvHeads * s.headDim; }
+size_t keySize(const AttentionSizes &s) { return s.batch * s.keyRows() * s.kvHeads * s.headDim; }
 
 /// Inputs, and what attention makes of them in float64.
 struct Reference {
   AttentionSizes s;
   Floats q, k, v, g;
   Doubles out, lse, dq, dk, dv;
+  /// Of queries and keys, [batch, rows]; empty: the rows' numbers.
+  Ints queryAt, keyAt;
 
-  Reference(const AttentionSizes &sizes, float magnitude)
+  Reference(const AttentionSizes &sizes, float magnitude, Ints queryPositions = {},
+            Ints keyPositions = {})
       : s(sizes), q(normal(querySize(s), 1, magnitude)), k(normal(keySize(s), 2, magnitude)),
         v(normal(keySize(s), 3)), g(normal(querySize(s), 4)), out(q.size()),
-        lse(q.size() / s.headDim), dq(q.size()), dk(k.size()), dv(k.size()) {
+        lse(q.size() / s.headDim), dq(q.size()), dk(k.size()), dv(k.size()),
+        queryAt(std::move(queryPositions)), keyAt(std::move(keyPositions)) {
     for (int64_t b = 0; b < s.batch; ++b)
       for (int64_t h = 0; h < s.kvHeads; ++h)
         for (int64_t i = 0; i < s.group * s.sequence; ++i)
@@ -42,38 +49,45 @@ struct Reference {
   void computeRow(int64_t b, int64_t h, int64_t group, int64_t i) {
     const int64_t width = s.headDim;
     const size_t row = ((b * s.sequence + i) * s.kvHeads + h) * s.group + group;
-    auto keyAt = [&](int64_t j) { return ((b * s.sequence + j) * s.kvHeads + h) * width; };
-    Doubles score(i + 1);
-    for (int64_t j = 0; j <= i; ++j) {
+    auto keyRow = [&](int64_t j) { return ((b * s.keyRows() + j) * s.kvHeads + h) * width; };
+    const int64_t at = queryAt.empty() ? i : queryAt[b * s.sequence + i];
+    Ints seen;
+    for (int64_t j = 0; j < s.keyRows(); ++j)
+      if (int64_t other = keyAt.empty() ? j : keyAt[b * s.keyRows() + j];
+          other <= at && (s.window == 0 || other > at - s.window))
+        seen.push_back(static_cast<int32_t>(j));
+    if (seen.empty())
+      return;
+    Doubles score(s.keyRows());
+    double most = -INFINITY, sum = 0, delta = 0;
+    for (int64_t j : seen) {
       for (int64_t d = 0; d < width; ++d)
-        score[j] += double(q[row * width + d]) * k[keyAt(j) + d];
+        score[j] += double(q[row * width + d]) * k[keyRow(j) + d];
       score[j] *= s.scale;
       if (s.cap > 0)
         score[j] = s.cap * std::tanh(score[j] / s.cap);
-      if (s.window > 0 && j <= i - s.window)
-        score[j] = -INFINITY;
+      most = std::max(most, score[j]);
     }
-    double most = *std::max_element(score.begin(), score.end()), sum = 0, delta = 0;
-    for (double each : score)
-      sum += std::exp(each - most);
+    for (int64_t j : seen)
+      sum += std::exp(score[j] - most);
     lse[row] = most + std::log(sum);
-    for (int64_t j = 0; j <= i; ++j)
+    for (int64_t j : seen)
       for (int64_t d = 0; d < width; ++d)
-        out[row * width + d] += std::exp(score[j] - lse[row]) * v[keyAt(j) + d];
+        out[row * width + d] += std::exp(score[j] - lse[row]) * v[keyRow(j) + d];
     for (int64_t d = 0; d < width; ++d)
       delta += out[row * width + d] * g[row * width + d];
-    for (int64_t j = 0; j <= i; ++j) {
+    for (int64_t j : seen) {
       double p = std::exp(score[j] - lse[row]), product = 0;
       for (int64_t d = 0; d < width; ++d)
-        product += double(g[row * width + d]) * v[keyAt(j) + d];
+        product += double(g[row * width + d]) * v[keyRow(j) + d];
       double slope = s.scale;
-      if (s.cap > 0 && p > 0)
+      if (s.cap > 0)
         slope *= 1 - score[j] / s.cap * (score[j] / s.cap);
       double ds = slope * p * (product - delta);
       for (int64_t d = 0; d < width; ++d) {
-        dq[row * width + d] += ds * k[keyAt(j) + d];
-        dk[keyAt(j) + d] += ds * q[row * width + d];
-        dv[keyAt(j) + d] += p * g[row * width + d];
+        dq[row * width + d] += ds * k[keyRow(j) + d];
+        dk[keyRow(j) + d] += ds * q[row * width + d];
+        dv[keyRow(j) + d] += p * g[row * width + d];
       }
     }
   }
@@ -127,26 +141,37 @@ void expectRows(const Floats &got, const Doubles &want, int64_t width, double re
 
 /// Runs all three kernels; each backward kernel gets the reference's out and lse, so
 /// that a wrong kernel is the one that fails.
-void expectAttention(const AttentionSizes &s, float magnitude, double tolerance,
+void expectAttention(const Reference &want, double tolerance,
                      const cpu::Profile &blocking = testProfile()) {
-  const Reference want(s, magnitude);
+  const AttentionSizes &s = want.s;
+  auto run = [&](Builder build, std::vector<Operand> inputs, std::initializer_list<size_t> sizes) {
+    if (s.hasPositions())
+      inputs.insert(inputs.end(), {in(want.queryAt), in(want.keyAt)});
+    for (size_t size : sizes)
+      inputs.push_back(test::out(size));
+    return runAttention(build, s, inputs, blocking);
+  };
   const Floats out = toFloats(want.out), lse = toFloats(want.lse);
-  auto forward = runAttention(
-      cpu::buildAttentionForward, s,
-      {in(want.q), in(want.k), in(want.v), test::out(out.size()), test::out(lse.size())}, blocking);
+  auto forward = run(cpu::buildAttentionForward, {in(want.q), in(want.k), in(want.v)},
+                     {out.size(), lse.size()});
   expectRows(forward[0], want.out, s.headDim, tolerance, "out");
+  // That of a query that sees nothing means nothing.
+  for (size_t i = 0; i < lse.size(); ++i)
+    if (want.lse[i] == 0)
+      forward[1][i] = 0;
   expectRows(forward[1], want.lse, 1, tolerance, "lse");
-  auto query = runAttention(
-      cpu::buildAttentionBackwardQuery, s,
-      {in(want.q), in(want.k), in(want.v), in(out), in(lse), in(want.g), test::out(out.size())},
-      blocking);
+  const std::vector<Operand> inputs = {in(want.q), in(want.k), in(want.v),
+                                       in(out),    in(lse),    in(want.g)};
+  auto query = run(cpu::buildAttentionBackwardQuery, inputs, {out.size()});
   expectRows(query[0], want.dq, s.headDim, tolerance, "dq");
-  auto keyValue = runAttention(cpu::buildAttentionBackwardKeyValue, s,
-                               {in(want.q), in(want.k), in(want.v), in(out), in(lse), in(want.g),
-                                test::out(want.k.size()), test::out(want.v.size())},
-                               blocking);
+  auto keyValue = run(cpu::buildAttentionBackwardKeyValue, inputs, {want.k.size(), want.v.size()});
   expectRows(keyValue[0], want.dk, s.headDim, tolerance, "dk");
   expectRows(keyValue[1], want.dv, s.headDim, tolerance, "dv");
+}
+
+void expectAttention(const AttentionSizes &s, float magnitude, double tolerance,
+                     const cpu::Profile &blocking = testProfile()) {
+  expectAttention(Reference(s, magnitude), tolerance, blocking);
 }
 
 class Attention : public testing::TestWithParam<AttentionSizes> {};
@@ -198,11 +223,90 @@ TEST(CappedAttention, WindowAndCapInSixteenLanes) {
   expectAttention({1, 205, 1, 2, 40, 0.15, 60, 2.0}, 1, 2e-5, cpu::Profile::avx512());
 }
 
+/// Rank `rank`'s rows of a sequence in zig-zag order over `ranks`, `batch` times; behind
+/// its last one position 0.
+Ints blockOfOrder(int64_t batch, int64_t length, int64_t ranks, int64_t rank) {
+  const auto order = rt::zigzagOrder(length, ranks);
+  const int64_t block = rt::blockSize(length, ranks);
+  Ints positions;
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t i = rank * block; i < (rank + 1) * block; ++i)
+      positions.push_back(i < length ? static_cast<int32_t>(order[i]) : 0);
+  return positions;
+}
+
+Ints wholeOrder(int64_t batch, int64_t length, int64_t ranks) {
+  const auto order = rt::zigzagOrder(length, ranks);
+  Ints positions;
+  for (int64_t b = 0; b < batch; ++b)
+    positions.insert(positions.end(), order.begin(), order.end());
+  return positions;
+}
+
+// What a rank of a sequence in zig-zag order computes: queries of its block, all keys.
+struct Placed {
+  int64_t length, ranks, rank, window;
+};
+class PlacedAttention : public testing::TestWithParam<Placed> {};
+
+TEST_P(PlacedAttention, AgreesWithFloat64) {
+  const auto [length, ranks, rank, window] = GetParam();
+  AttentionSizes s{2, rt::blockSize(length, ranks), 2, 2, 24, 0.3, window, 0, length};
+  expectAttention(
+      Reference(s, 1, blockOfOrder(2, length, ranks, rank), wholeOrder(2, length, ranks)), 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, PlacedAttention,
+                         testing::Values(Placed{1, 1, 0, 0}, Placed{97, 1, 0, 0},
+                                         Placed{200, 2, 0, 0}, Placed{200, 2, 1, 0},
+                                         Placed{301, 3, 2, 0}, Placed{205, 7, 6, 0},
+                                         Placed{301, 2, 1, 60}, Placed{230, 3, 0, 5},
+                                         Placed{13, 5, 4, 0}));
+
+TEST(AttentionAtPositions, SixteenLanes) {
+  AttentionSizes s{1, 103, 2, 2, 40, 0.15, 60, 2.0, 205};
+  expectAttention(Reference(s, 1, blockOfOrder(1, 205, 2, 1), wholeOrder(1, 205, 2)), 2e-5,
+                  cpu::Profile::avx512());
+}
+
+// Any positions at all: repeated ones, keys that nobody sees, queries that see nothing.
+TEST(AttentionAtPositions, AnyPositions) {
+  AttentionSizes s{1, 61, 2, 1, 40, 0.3, 0, 0, 117};
+  Ints queries, keys;
+  for (int32_t i = 0; i < 61; ++i)
+    queries.push_back(i * 37 % 83);
+  for (int32_t i = 0; i < 117; ++i)
+    keys.push_back(20 + i * 53 % 101);
+  expectAttention(Reference(s, 1, queries, keys), 1e-5);
+  s.window = 9;
+  s.cap = 0.7;
+  expectAttention(Reference(s, 1, queries, keys), 2e-5);
+}
+
+// Tiles that a rank's queries cannot see are not read: a NaN there does not show.
+TEST(AttentionAtPositions, HiddenTilesAreNotRead) {
+  AttentionSizes s{1, 96, 1, 1, 16, 0.25, 0, 0, 384};
+  const auto positions = [](int32_t first, int32_t count) {
+    Ints list(count);
+    std::iota(list.begin(), list.end(), first);
+    return list;
+  };
+  Floats q = normal(querySize(s), 1), k = normal(keySize(s), 2), v = normal(keySize(s), 3);
+  std::fill(k.begin() + 192 * 16, k.end(), std::numeric_limits<float>::quiet_NaN());
+  auto got = runAttention(
+      cpu::buildAttentionForward, s,
+      {in(q), in(k), in(v), in(positions(96, 96)), in(positions(0, 384)), out(q.size()), out(96)});
+  for (float each : got[0])
+    ASSERT_FALSE(std::isnan(each));
+}
+
 TEST(AttentionSizesTest, CountVisiblePairs) {
   // 8 positions: 36 pairs, 26 within a window of 4.
   EXPECT_EQ((AttentionSizes{1, 8, 1, 1, 1}.productFlops()), 2 * 36);
   EXPECT_EQ((AttentionSizes{1, 8, 1, 1, 1, 1, 4}.productFlops()), 2 * 26);
   EXPECT_EQ((AttentionSizes{1, 8, 1, 1, 1, 1, 9}.productFlops()), 2 * 36);
+  // Half of the queries, dealt out evenly.
+  EXPECT_EQ((AttentionSizes{1, 4, 1, 1, 1, 1, 0, 0, 8}.productFlops()), 36);
 }
 
 // What lies before the window is not read either.
