@@ -232,19 +232,20 @@ Status Run::createSchedule() {
 
 StatusOr<std::unique_ptr<HostedRanks>> Run::createWorld() {
   const auto ranks = static_cast<int>(program().mesh.world());
-  std::vector<std::vector<int>> groups;
+  WorldPlan plan;
+  plan.ranks = ranks;
   for (const Group &group : program().groups)
     for (int rank = 0; rank < ranks; ++rank)
       if (group.indexOf(program().mesh, rank) == 0) {
         const std::vector<int64_t> members = group.ranksOf(program().mesh, rank);
-        groups.emplace_back(members.begin(), members.end());
+        plan.groups.emplace_back(members.begin(), members.end());
       }
   const int64_t onTheCores = ranksHere() * (team ? team->sharingCores() : 1);
   threads = threadsPerRank(flags, machine.usableCores, onTheCores);
   if (!team) {
     LocalWorldOptions options;
     options.threadsPerRank = threads;
-    CLEAVE_RT_ASSIGN_OR_RETURN(auto world, LocalWorld::create(ranks, groups, options));
+    CLEAVE_RT_ASSIGN_OR_RETURN(auto world, LocalWorld::create(plan, options));
     return std::unique_ptr<HostedRanks>(std::move(world));
   }
   const long cores = ::sysconf(_SC_NPROCESSORS_ONLN);
@@ -253,7 +254,7 @@ StatusOr<std::unique_ptr<HostedRanks>> Run::createWorld() {
                      "cores, --bind-to none gives them all",
                      machine.usableCores, cores, ranksHere(), launch->launcher));
   const bool haveCores = static_cast<uint64_t>(onTheCores) * threads <= machine.usableCores;
-  return team->createWorld(ranks, groups, haveCores ? defaultSpin : std::chrono::nanoseconds(0));
+  return team->createWorld(plan, haveCores ? defaultSpin : std::chrono::nanoseconds(0));
 }
 
 StatusOr<ExitCode> Run::execute(StopSignals &signals) {

@@ -26,7 +26,7 @@ Status runOnRanks(const Program &program, KernelTable kernels, EntryKind entry, 
       const auto members = group.ranksOf(program.mesh, rank);
       groups.emplace_back(members.begin(), members.end());
     }
-  auto world = LocalWorld::create(ranks, groups);
+  auto world = LocalWorld::create({ranks, groups, {}});
   if (!world.ok())
     return world.status();
   return (*world)->run([&](World &self) -> Status {
