@@ -172,8 +172,9 @@ TEST(LocalChannel, MessagesThatDoNotFitAreNamed) {
     EXPECT_EQ(status.error().kind, "comm.mismatch");
     EXPECT_NE(status.error().message.find("1 floats where 2"), std::string::npos);
   }
-  const Status wrongEnd = makeWorld(2, {{there, 1}})->run(
-      [&](World &world) { return receiveFloat(world, there).status(); });
+  const Status wrongEnd = makeWorld(2, {{there, 1}})->run([&](World &world) {
+    return receiveFloat(world, there).status();
+  });
   EXPECT_EQ(wrongEnd.error().kind, "comm.mismatch");
 }
 
