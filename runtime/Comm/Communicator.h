@@ -1,6 +1,6 @@
 // What the executor asks of a transport: collectives among a group of ranks,
-// and a way for a failing rank to take all others down with its error instead
-// of leaving them to wait.
+// channels from one rank to another, and a way for a failing rank to take all others down with its
+// error instead of leaving them to wait.
 //
 // A `World` is one rank's view of the run; a `Communicator` is that rank's
 // place in one group, an ordered list of ranks fixed when the world is made.
@@ -93,6 +93,68 @@ private:
   std::string_view purposeText;
 };
 
+/// What a channel is for. Two ranks have a channel for each.
+enum class TransferKind { Activation, Gradient };
+
+/// One direction of one kind of transfers between two ranks.
+struct ChannelKey {
+  int from = 0, to = 0;
+  TransferKind kind = TransferKind::Activation;
+  auto operator<=>(const ChannelKey &) const = default;
+};
+
+/// A channel to be made. It holds at least `buffers` messages before a send waits.
+struct ChannelPlan {
+  ChannelKey key;
+  int buffers = 1;
+};
+
+/// One end of a channel. Messages arrive whole and in the order in which they were
+/// sent; a message is several pieces of floats, cut alike at both ends. What is sent is
+/// free again when `send` returns, which is before it is received unless the channel
+/// is full.
+class Channel {
+public:
+  /// `isSender`: the end of the rank that sends.
+  Channel(ChannelKey key, bool isSender) : ownKey(key), isSender(isSender) {}
+  Channel(const Channel &) = delete;
+  Channel &operator=(const Channel &) = delete;
+  virtual ~Channel() = default;
+
+  const ChannelKey &key() const { return ownKey; }
+  bool sends() const { return isSender; }
+
+  /// Both return the first error of the run where it ends before they are done, and
+  /// `comm.mismatch` at an end that is not for that or for a message of another
+  /// length than is received. `purpose` is what the message is of, as messages about
+  /// a lost rank say it: "micro-batch 2".
+  virtual Status send(std::span<const std::span<const float>> pieces, std::string_view purpose) = 0;
+  virtual Status receive(std::span<const std::span<float>> pieces, std::string_view purpose) = 0;
+
+  /// Messages of this end.
+  const TrafficCount &traffic() const { return counts; }
+
+protected:
+  void count(size_t floats) {
+    ++counts.calls;
+    counts.bytes += floats * sizeof(float);
+  }
+
+private:
+  const ChannelKey ownKey;
+  const bool isSender;
+  TrafficCount counts;
+};
+
+/// Who talks with whom in a run. Ranks are 0 to `ranks` - 1. Groups are ordered lists
+/// of ranks, each rank at most once in a list; the list of all ranks is always there.
+/// No two channels have one key.
+struct WorldPlan {
+  int ranks = 1;
+  std::vector<std::vector<int>> groups;
+  std::vector<ChannelPlan> channels;
+};
+
 class World {
 public:
   World() = default;
@@ -113,6 +175,9 @@ public:
   /// for any other list, or one without this rank. The pointer lives as long as
   /// the world.
   virtual StatusOr<Communicator *> group(const std::vector<int> &members) = 0;
+  /// This rank's end of a channel the world was made with; `comm.unknown_channel`
+  /// for any other. The pointer lives as long as the world.
+  virtual StatusOr<Channel *> channel(const ChannelKey &key) = 0;
   /// Ends the run with `error`, unless another rank's came first: every wait of
   /// every rank, now and later, returns the first error.
   virtual void abort(Error error) = 0;
@@ -132,6 +197,11 @@ public:
   /// The view of one rank here, for traffic counts after the run.
   virtual World &rank(int rank) = 0;
 };
+
+/// "activations", "gradients".
+inline const char *nameOf(TransferKind kind) {
+  return kind == TransferKind::Activation ? "activations" : "gradients";
+}
 
 inline const char *nameOf(CollectiveKind kind) {
   switch (kind) {

@@ -27,6 +27,12 @@ struct MemoryUse {
   int64_t staging = 0;
   int64_t matmulScratch = 0;
   int64_t total() const { return segments + staging + matmulScratch; }
+  MemoryUse &operator+=(const MemoryUse &other) {
+    segments += other.segments;
+    staging += other.staging;
+    matmulScratch += other.matmulScratch;
+    return *this;
+  }
 };
 
 struct ExecutorOptions {

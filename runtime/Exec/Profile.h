@@ -19,7 +19,7 @@ using Profile = std::vector<std::vector<CommandTime>>;
 
 /// What all calls of one kind of command took together.
 struct ProfileLine {
-  /// The command's kind, or for kernels the symbol.
+  /// The command's kind, or for kernels the symbol: "matmul", "matmul of stage 3".
   std::string name;
   int64_t calls = 0;
   double seconds = 0;
@@ -28,8 +28,9 @@ struct ProfileLine {
   double flops = 0;
 };
 
-/// Sums by kind (kernels by symbol), the slowest first. `commands` are those whose
-/// times `profile` has.
-std::vector<ProfileLine> summarise(const EntryLists &commands, const Profile &profile);
+/// Sums by kind (kernels by symbol), those of a pipeline's stages apart, the slowest
+/// first. `commands` are those of `program` whose times `profile` has.
+std::vector<ProfileLine> summarise(const Program &program, const EntryLists &commands,
+                                   const Profile &profile);
 
 } // namespace cleave::rt

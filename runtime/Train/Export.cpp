@@ -20,14 +20,17 @@ struct Part {
 
 /// Fills `values`, the elements of a tensor from flat index `begin` on.
 using ReadStretch =
-    FunctionRef<Status(const StateEntry &entry, uint64_t begin, std::span<float> values)>;
+    FunctionRef<Status(const Image::Tensor &tensor, uint64_t begin, std::span<float> values)>;
 
 /// The blocks that together hold each element once.
-std::vector<Part> partsOf(const Program &program, const StateEntry &entry) {
+std::vector<Part> partsOf(const Image &image, const Image::Tensor &tensor) {
+  const Program &program = image.programs[tensor.program];
+  const AxisList apart = program.pipeline ? program.pipeline->axes : AxisList();
   std::vector<Part> parts;
   for (int64_t rank = 0; rank < program.mesh.world(); ++rank)
-    if (entry.shardingOf(Slot::Value).isPrimaryReplica(program.mesh, rank))
-      parts.push_back({rank, boxOf(program, entry, Slot::Value, rank)});
+    if (&image.of(rank) == &program &&
+        tensor.entry->shardingOf(Slot::Value).isPrimaryReplica(program.mesh, rank, apart))
+      parts.push_back({rank, boxOf(program, *tensor.entry, Slot::Value, rank)});
   return parts;
 }
 
@@ -47,11 +50,11 @@ void forEachRunIn(const Program &program, const StateEntry &entry, const Part &p
 }
 
 /// Tensors in the order of the file; all processes walk them alike.
-std::map<std::string, const StateEntry *> byName(const Program &program) {
-  std::map<std::string, const StateEntry *> entries;
-  for (const StateEntry &entry : program.state)
-    entries[entry.name] = &entry;
-  return entries;
+std::map<std::string, Image::Tensor> byName(const Image &image) {
+  std::map<std::string, Image::Tensor> tensors;
+  for (const Image::Tensor &tensor : image.tensors())
+    tensors.emplace(tensor.entry->name, tensor);
+  return tensors;
 }
 
 template <typename Visit> Status forEachStretch(const StateEntry &entry, Visit visit) {
@@ -63,13 +66,12 @@ template <typename Visit> Status forEachStretch(const StateEntry &entry, Visit v
   return {};
 }
 
-Status writeModel(const Program &program, const std::string &folder, FloatType type,
-                  ReadStretch read) {
+Status writeModel(const Image &image, const std::string &folder, FloatType type, ReadStretch read) {
   CLEAVE_RT_RETURN_IF_ERROR(createFolders(folder));
-  const auto entries = byName(program);
+  const auto tensors = byName(image);
   std::vector<TensorPlan> plans;
-  for (const StateEntry &entry : program.state)
-    plans.push_back({entry.name, type, entry.fileShape});
+  for (const auto &[name, tensor] : tensors)
+    plans.push_back({name, type, tensor.entry->fileShape});
   CLEAVE_RT_ASSIGN_OR_RETURN(SafeTensorsWriter writer,
                              SafeTensorsWriter::create(folder + "/model.safetensors",
                                                        std::move(plans), {{"format", "pt"}},
@@ -77,25 +79,28 @@ Status writeModel(const Program &program, const std::string &folder, FloatType t
   // The writer fixes the order; its list must not move while we walk it.
   const std::vector<TensorPlan> order = writer.tensors();
   for (const TensorPlan &plan : order) {
-    const StateEntry &entry = *entries.at(plan.name);
+    const Image::Tensor &tensor = tensors.at(plan.name);
     CLEAVE_RT_RETURN_IF_ERROR(
-        forEachStretch(entry, [&](uint64_t begin, std::span<float> values) -> Status {
-          CLEAVE_RT_RETURN_IF_ERROR(read(entry, begin, values));
+        forEachStretch(*tensor.entry, [&](uint64_t begin, std::span<float> values) -> Status {
+          CLEAVE_RT_RETURN_IF_ERROR(read(tensor, begin, values));
           return writer.append(values);
         }));
   }
   CLEAVE_RT_RETURN_IF_ERROR(writer.commit());
-  return writeFileAtomically(folder + "/config.json", program.configText);
+  return writeFileAtomically(folder + "/config.json", image.first().configText);
 }
 
 /// A stretch put together by all ranks: each sends what it holds of it to all.
-Status gatherStretch(const Program &program, int64_t rank, const RankMemory &memory,
-                     Communicator &everyone, const StateEntry &entry, uint64_t begin,
+Status gatherStretch(const Image &image, int64_t rank, const RankMemory &memory,
+                     Communicator &everyone, const Image::Tensor &tensor, uint64_t begin,
                      std::span<float> values) {
+  const Program &program = image.programs[tensor.program];
+  const StateEntry &entry = *tensor.entry;
   std::vector<float> packed;
-  for (const Part &part : partsOf(program, entry)) {
+  for (const Part &part : partsOf(image, tensor)) {
     packed.clear();
-    const float *block = memory.floats(*entry.slot(Slot::Value));
+    // Other ranks may run a program that has no such region.
+    const float *block = part.rank == rank ? memory.floats(*entry.slot(Slot::Value)) : nullptr;
     auto pack = [&](int64_t from, int64_t, int64_t count) {
       const size_t at = packed.size();
       packed.resize(at + static_cast<size_t>(count));
@@ -118,15 +123,16 @@ Status gatherStretch(const Program &program, int64_t rank, const RankMemory &mem
 
 } // namespace
 
-Status exportModel(const Program &program, const std::vector<const RankMemory *> &ranks,
+Status exportModel(const Image &image, const std::vector<const RankMemory *> &ranks,
                    const std::string &folder, FloatType type) {
   return writeModel(
-      program, folder, type,
-      [&](const StateEntry &entry, uint64_t begin, std::span<float> values) -> Status {
-        for (const Part &part : partsOf(program, entry)) {
+      image, folder, type,
+      [&](const Image::Tensor &tensor, uint64_t begin, std::span<float> values) -> Status {
+        const StateEntry &entry = *tensor.entry;
+        for (const Part &part : partsOf(image, tensor)) {
           const float *block =
               ranks[static_cast<size_t>(part.rank)]->floats(*entry.slot(Slot::Value));
-          forEachRunIn(program, entry, part, begin, begin + values.size(),
+          forEachRunIn(image.programs[tensor.program], entry, part, begin, begin + values.size(),
                        [&](int64_t from, int64_t to, int64_t count) {
                          std::copy_n(block + from, count, values.data() + to);
                        });
@@ -135,18 +141,19 @@ Status exportModel(const Program &program, const std::vector<const RankMemory *>
       });
 }
 
-Status exportTogether(const Program &program, int64_t rank, const RankMemory &memory,
+Status exportTogether(const Image &image, int64_t rank, const RankMemory &memory,
                       Communicator &everyone, const std::string &folder, FloatType type) {
   everyone.setPurpose("the export");
-  auto gather = [&](const StateEntry &entry, uint64_t begin, std::span<float> values) {
-    return gatherStretch(program, rank, memory, everyone, entry, begin, values);
+  auto gather = [&](const Image::Tensor &tensor, uint64_t begin, std::span<float> values) {
+    return gatherStretch(image, rank, memory, everyone, tensor, begin, values);
   };
   if (rank == 0)
-    return writeModel(program, folder, type, gather);
-  for (const auto &[name, entry] : byName(program))
-    CLEAVE_RT_RETURN_IF_ERROR(forEachStretch(*entry, [&](uint64_t begin, std::span<float> values) {
-      return gather(*entry, begin, values);
-    }));
+    return writeModel(image, folder, type, gather);
+  for (const auto &[name, tensor] : byName(image))
+    CLEAVE_RT_RETURN_IF_ERROR(
+        forEachStretch(*tensor.entry, [&](uint64_t begin, std::span<float> values) {
+          return gather(tensor, begin, values);
+        }));
   return {};
 }
 

@@ -108,7 +108,7 @@ int trainMain(int argc, const char *const *argv, const TrainParts &parts) {
   if (!image.ok())
     return reportOnce(image.error(), json, launch);
   if (flags->info)
-    return show(describeProgram(image->first()), json, launch);
+    return show(describeImage(*image), json, launch);
   const StatusOr<ExitCode> code = launch ? runTogether(*flags, parts, std::move(*image), launch)
                                          : runAlone(*flags, parts, std::move(*image));
   if (!code.ok())

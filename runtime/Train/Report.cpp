@@ -20,62 +20,104 @@ std::string meshText(const Mesh &mesh) {
   return axes.empty() ? "one rank" : fmt::format("{}", fmt::join(axes, " × "));
 }
 
-int64_t parameterCount(const Program &program) {
-  int64_t count = 0;
-  for (const StateEntry &entry : program.state)
-    count += elementCount(entry.shape);
-  return count;
-}
-
-/// Floating-point operations of one run of an entry on one rank.
-double operationsOf(const Program &program, EntryKind kind) {
+double operationsOf(const std::vector<Command> &commands) {
   double flops = 0;
-  forEachCommand(program.entry(kind), [&](const Command &command, int64_t times) {
+  forEachCommand(commands, [&](const Command &command, int64_t times) {
     flops += command.flops * static_cast<double>(times);
   });
   return flops;
 }
 
-} // namespace
+/// Floating-point operations of one step on all ranks.
+double operationsOfStep(const Image &image) {
+  const Program &common = image.first();
+  const auto ranksEach =
+      static_cast<double>(common.mesh.world()) / static_cast<double>(image.programs.size());
+  double flops = 0;
+  for (const Program &program : image.programs) {
+    double ofMicroBatch = operationsOf(program.entry(EntryKind::MicroBatch));
+    for (size_t entry = entryCount; entry < program.entryLists(); ++entry)
+      if ((entry - entryCount) % stageEntryCount != static_cast<size_t>(StageEntry::Evaluate))
+        ofMicroBatch += operationsOf(program.entryList(entry));
+    flops += ranksEach * (ofMicroBatch * static_cast<double>(common.batch.microBatches) +
+                          operationsOf(program.entry(EntryKind::Update)));
+  }
+  return flops;
+}
 
+/// "name           value".
+std::string lineOf(const char *name, const std::string &value) {
+  return fmt::format("{:<14} {}\n", name, value);
+}
+
+/// Segments and entries of one program.
 std::string describeProgram(const Program &program) {
-  const BatchLayout &batch = program.batch;
   std::string text;
-  auto line = [&text](const char *name, const std::string &value) {
-    text += fmt::format("{:<14} {}\n", name, value);
-  };
-  line("model", program.modelName);
-  line("parameters",
-       fmt::format("{} in {} tensors", parameterCount(program), program.state.size()));
-  line("ranks", fmt::format("{} ({})", program.mesh.world(), meshText(program.mesh)));
-  line("batch", fmt::format("{} sequences of {} tokens: {} micro-batch{} of {} on each data rank",
-                            batch.globalBatch, batch.sequence, batch.microBatches,
-                            batch.microBatches == 1 ? "" : "es", batch.microBatch));
-  line("vocabulary", fmt::format("{}", batch.vocabulary));
-  line("instructions", program.profile);
   int64_t total = 0;
   for (const Segment &segment : program.segments) {
-    line("segment",
-         fmt::format("{:<12} {}", segment.name, megabytes(static_cast<double>(segment.bytes))));
-    total += segment.bytes;
+    const int64_t bytes = segment.bytes * segment.copies;
+    text += lineOf("segment",
+                   fmt::format("{:<12} {}{}", segment.name, megabytes(static_cast<double>(bytes)),
+                               segment.copies > 1 ? fmt::format(" in {} copies", segment.copies)
+                                                  : std::string()));
+    total += bytes;
   }
-  line("memory",
-       fmt::format("{} in segments, predicted {} a rank", megabytes(static_cast<double>(total)),
-                   program.prediction.bytesPerRank
-                       ? megabytes(static_cast<double>(*program.prediction.bytesPerRank))
-                       : "unknown"));
-  for (size_t i = 0; i < entryCount; ++i) {
+  text += lineOf("memory",
+                 fmt::format("{} in segments, predicted {} a rank",
+                             megabytes(static_cast<double>(total)),
+                             program.prediction.bytesPerRank
+                                 ? megabytes(static_cast<double>(*program.prediction.bytesPerRank))
+                                 : "unknown"));
+  for (size_t entry = 0; entry < program.entryLists(); ++entry) {
     int64_t commands = 0;
-    double flops = 0;
-    forEachCommand(program.entries[i], [&](const Command &command, int64_t times) {
-      commands += times;
-      flops += command.flops * static_cast<double>(times);
-    });
-    line("entry", fmt::format("{:<12} {} commands, {:.3g} operations",
-                              nameOf(static_cast<EntryKind>(i)), commands, flops));
+    forEachCommand(program.entryList(entry),
+                   [&](const Command &, int64_t times) { commands += times; });
+    if (!program.pipeline || entry != Program::entryIndex(EntryKind::MicroBatch))
+      text += lineOf("entry",
+                     fmt::format("{:<12} {} commands, {:.3g} operations", program.entryName(entry),
+                                 commands, operationsOf(program.entryList(entry))));
   }
-  line("recipe", toString(program.recipe));
   return text;
+}
+
+/// What the ranks of a pipeline with one index do.
+std::string describeStages(const Program &program) {
+  std::vector<int64_t> numbers;
+  for (const Stage &stage : program.pipeline->stages)
+    numbers.push_back(stage.number);
+  return lineOf("pipeline", fmt::format("index {}: stage{} {} in {} slots, {} actions a step",
+                                        program.pipeline->index, numbers.size() == 1 ? "" : "s",
+                                        fmt::join(numbers, ", "), program.slots(),
+                                        program.pipeline->actions.size()));
+}
+
+} // namespace
+
+std::string describeImage(const Image &image) {
+  const Program &common = image.first();
+  const BatchLayout &batch = common.batch;
+  std::string text = lineOf("model", common.modelName);
+  text += lineOf("parameters",
+                 fmt::format("{} in {} tensors", image.parameterCount(), image.tensors().size()));
+  text += lineOf("ranks", fmt::format("{} ({})", common.mesh.world(), meshText(common.mesh)));
+  text += lineOf("batch",
+                 fmt::format("{} sequences of {} tokens: {} micro-batch{} of {} on each data rank",
+                             batch.globalBatch, batch.sequence, batch.microBatches,
+                             batch.microBatches == 1 ? "" : "es", batch.microBatch));
+  text += lineOf("vocabulary", fmt::format("{}", batch.vocabulary));
+  text += lineOf("instructions", common.profile);
+  if (common.pipeline) {
+    const auto most = image.predictedBytesPerRank();
+    text += lineOf("stages", fmt::format("{} on {} ranks, predicted at most {} a rank",
+                                         image.stages(), image.programs.size(),
+                                         most ? megabytes(static_cast<double>(*most)) : "unknown"));
+  }
+  for (const Program &program : image.programs) {
+    if (program.pipeline)
+      text += describeStages(program);
+    text += describeProgram(program);
+  }
+  return text + lineOf("recipe", toString(common.recipe));
 }
 
 JsonValue describeHost(const MachineInfo &machine, int64_t ranks, int64_t processes,
@@ -93,29 +135,28 @@ JsonValue describeHost(const MachineInfo &machine, int64_t ranks, int64_t proces
 
 void completeSummary(const RunSetup &setup, const RunResult &result, uint64_t peakBytes,
                      RunSummary &summary) {
-  const Program &program = setup.program;
-  const int64_t ranks = program.mesh.world();
-  const auto all = static_cast<double>(ranks);
-  const int64_t ranksHere = ranks / setup.processes;
-  const auto here = static_cast<double>(ranksHere);
+  const Program &common = setup.image.first();
+  const int64_t ranks = common.mesh.world();
+  // Of the first process, whose ranks are the first.
   std::optional<uint64_t> predicted;
-  if (program.prediction.bytesPerRank)
-    predicted = static_cast<uint64_t>(*program.prediction.bytesPerRank * ranksHere);
+  if (setup.image.predictedBytesPerRank()) {
+    predicted = 0;
+    for (int64_t rank = 0; rank < ranks / setup.processes; ++rank)
+      *predicted += static_cast<uint64_t>(*setup.image.of(rank).prediction.bytesPerRank);
+  }
   summary.setMemory(predicted, peakBytes);
   summary.remark(fmt::format(
       "allocated: {} in segments, {} for staging and scratch",
-      megabytes(static_cast<double>(result.memory.segments) * here),
-      megabytes(static_cast<double>(result.memory.staging + result.memory.matmulScratch) * here)));
+      megabytes(static_cast<double>(result.memory.segments)),
+      megabytes(static_cast<double>(result.memory.staging + result.memory.matmulScratch))));
   summary.remark(fmt::format("ranks: {}{}, threads of each: {}", ranks,
                              setup.processes > 1 ? fmt::format(" in {} processes", setup.processes)
                                                  : std::string(),
                              setup.threads));
   if (setup.processes > 1)
     summary.remark("memory is that of the first process");
-  const double operations = all * (operationsOf(program, EntryKind::MicroBatch) *
-                                       static_cast<double>(program.batch.microBatches) +
-                                   operationsOf(program, EntryKind::Update));
-  const auto tokens = static_cast<double>(program.batch.globalBatch * program.batch.sequence);
+  const double operations = operationsOfStep(setup.image);
+  const auto tokens = static_cast<double>(common.batch.globalBatch * common.batch.sequence);
   if (summary.tokensPerSecond() > 0)
     summary.remark(fmt::format("arithmetic: {:.3g} GFLOP a step, {:.3g} GFLOP/s on all ranks",
                                operations * 1e-9,

@@ -3,15 +3,16 @@
 
 #include "runtime/Base/Json.h"
 #include "runtime/Base/Machine.h"
-#include "runtime/Schema/Program.h"
+#include "runtime/Schema/Image.h"
 #include "runtime/Train/Trainer.h"
 
 #include <string>
 
 namespace cleave::rt {
 
-/// The answer to `--info`: model, mesh, batch, segments, commands of each entry.
-std::string describeProgram(const Program &program);
+/// The answer to `--info`: model, mesh, batch, segments, commands of each entry; with a
+/// pipeline those of each of its programs.
+std::string describeImage(const Image &image);
 
 /// The log's "host" object.
 JsonValue describeHost(const MachineInfo &machine, int64_t ranks, int64_t processes,

@@ -27,8 +27,6 @@ void Run::note(const std::string &text) const {
 
 Status Run::prepare(std::string_view text, Image given) {
   image = std::move(given);
-  if (program().pipeline)
-    return internalError("a program with a pipeline cannot be run yet");
   machine = probeMachine();
   state.planHash = fmt::format("{:08x}", crc32c(std::as_bytes(std::span(text))));
   if (team)
@@ -62,6 +60,7 @@ Status Run::prepare(std::string_view text, Image given) {
   if (leads())
     CLEAVE_RT_RETURN_IF_ERROR(openLog());
   shared.memories.resize(static_cast<size_t>(program().mesh.world()));
+  shared.uses.resize(shared.memories.size());
   return {};
 }
 
@@ -100,7 +99,9 @@ Status Run::openData() {
   }
   if (flags.evalData.empty())
     return {};
-  if (program().entry(EntryKind::Evaluate).empty())
+  if (std::ranges::all_of(image.programs, [](const Program &each) {
+        return each.entry(EntryKind::Evaluate).empty();
+      }))
     return userError("runtime.no_evaluation", "the program was compiled without an evaluation")
         .suggest("leave out --eval-data");
   options.order = OrderKind::Sequential;
@@ -209,7 +210,7 @@ Status Run::openWeights() {
     note("--init is not used: the checkpoint has the weights");
     return {};
   }
-  CLEAVE_RT_ASSIGN_OR_RETURN(shared.weights, InitialWeights::open(flags.init, program()));
+  CLEAVE_RT_ASSIGN_OR_RETURN(shared.weights, InitialWeights::open(flags.init, image));
   const std::vector<std::string> &unused = shared.weights->unused();
   if (!unused.empty())
     note(fmt::format("{} tensor{} of {} not used, such as \"{}\"", unused.size(),
@@ -231,20 +232,13 @@ Status Run::createSchedule() {
 }
 
 StatusOr<std::unique_ptr<HostedRanks>> Run::createWorld() {
-  const auto ranks = static_cast<int>(program().mesh.world());
-  std::vector<std::vector<int>> groups;
-  for (const Group &group : program().groups)
-    for (int rank = 0; rank < ranks; ++rank)
-      if (group.indexOf(program().mesh, rank) == 0) {
-        const std::vector<int64_t> members = group.ranksOf(program().mesh, rank);
-        groups.emplace_back(members.begin(), members.end());
-      }
+  const WorldPlan plan = planWorld(image);
   const int64_t onTheCores = ranksHere() * (team ? team->sharingCores() : 1);
   threads = threadsPerRank(flags, machine.usableCores, onTheCores);
   if (!team) {
     LocalWorldOptions options;
     options.threadsPerRank = threads;
-    CLEAVE_RT_ASSIGN_OR_RETURN(auto world, LocalWorld::create(ranks, groups, options));
+    CLEAVE_RT_ASSIGN_OR_RETURN(auto world, LocalWorld::create(plan, options));
     return std::unique_ptr<HostedRanks>(std::move(world));
   }
   const long cores = ::sysconf(_SC_NPROCESSORS_ONLN);
@@ -253,12 +247,12 @@ StatusOr<std::unique_ptr<HostedRanks>> Run::createWorld() {
                      "cores, --bind-to none gives them all",
                      machine.usableCores, cores, ranksHere(), launch->launcher));
   const bool haveCores = static_cast<uint64_t>(onTheCores) * threads <= machine.usableCores;
-  return team->createWorld(ranks, groups, haveCores ? defaultSpin : std::chrono::nanoseconds(0));
+  return team->createWorld(plan, haveCores ? defaultSpin : std::chrono::nanoseconds(0));
 }
 
 StatusOr<ExitCode> Run::execute(StopSignals &signals) {
   CLEAVE_RT_ASSIGN_OR_RETURN(const auto world, createWorld());
-  const RunSetup setup{.program = program(),
+  const RunSetup setup{.image = image,
                        .kernels = kernels,
                        .flags = flags,
                        .recipe = recipe,

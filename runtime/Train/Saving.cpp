@@ -18,10 +18,12 @@ constexpr SavedSlot savedSlots[] = {{Slot::Value, StateKind::Parameter},
 
 std::vector<StatePiece> piecesOf(const Program &program, int64_t rank, const RankMemory &memory) {
   std::vector<StatePiece> pieces;
+  const AxisList apart = program.pipeline ? program.pipeline->axes : AxisList();
   for (const StateEntry &entry : program.state)
     for (const SavedSlot &saved : savedSlots)
       if (const auto &region = entry.slot(saved.slot);
-          region && entry.shardingOf(saved.slot).isPrimaryReplica(program.mesh, rank))
+          region && entry.counted &&
+          entry.shardingOf(saved.slot).isPrimaryReplica(program.mesh, rank, apart))
         pieces.push_back({entry.name, saved.kind, entry.shape,
                           boxOf(program, entry, saved.slot, rank), memory.floats(*region),
                           localStrides(program, entry, saved.slot)});

@@ -11,9 +11,9 @@
 
 namespace cleave::rt {
 
-/// Called by all ranks together, `everyone` holding them all; writes the rank's
-/// values and moments and returns when the checkpoint is published. On failure
-/// the unfinished folder is removed and the error ends the run.
+/// Called by all ranks together, each with its program, `everyone` holding them all; writes the
+/// rank's values and moments and returns when the checkpoint is published. On failure the
+/// unfinished folder is removed and the error ends the run.
 Status saveCheckpoint(const Program &program, const SaveTarget &target, RunState state,
                       const RankMemory &memory, Communicator &everyone);
 

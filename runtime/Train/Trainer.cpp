@@ -2,6 +2,7 @@
 #include "runtime/Train/Trainer.h"
 
 #include "runtime/Train/Export.h"
+#include "runtime/Train/PipelineRunner.h"
 
 #include <fmt/format.h>
 
@@ -14,7 +15,8 @@ namespace {
 class RankTrainer {
 public:
   RankTrainer(const RunSetup &setup, SharedRun &shared, World &world)
-      : setup(setup), program(setup.program), shared(shared), world(world), pool(setup.threads) {}
+      : setup(setup), program(setup.image.of(world.rank())), shared(shared), world(world),
+        pool(setup.threads) {}
 
   Status run();
 
@@ -22,6 +24,7 @@ private:
   Status prepare();
   Status loadParameters();
   Status trainStep(uint64_t step);
+  Status fill(uint64_t first, int64_t microBatch);
   Status reportStep(uint64_t step, double seconds);
   Status evaluate(uint64_t step);
   Status save(uint64_t step);
@@ -43,7 +46,11 @@ private:
   ThreadPool pool;
   Communicator *everyone = nullptr;
   std::unique_ptr<Executor> executor;
+  /// Where the program has one.
+  std::unique_ptr<PipelineRunner> pipeline;
   std::optional<BatchReader> reader, evalReader;
+  /// First sample and micro-batch of what is in the program's input now.
+  std::optional<std::pair<uint64_t, int64_t>> filled;
   /// Step of the newest checkpoint of this run, the one resumed from included.
   std::optional<uint64_t> savedStep;
 };
@@ -74,6 +81,9 @@ Status RankTrainer::prepare() {
                              Executor::create(program, world.rank(), setup.kernels, pool,
                                               std::move(groups), {.profile = setup.flags.profile}));
   shared.memories[world.rank()] = &executor->memory();
+  if (program.pipeline) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(pipeline, PipelineRunner::create(program, world, *executor));
+  }
   if (setup.data)
     reader.emplace(program, world.rank(), *setup.data, executor->memory());
   if (setup.evalData)
@@ -107,6 +117,17 @@ void RankTrainer::setScalar(const std::optional<Region> &region, double value) {
     *executor->memory().floats(*region) = static_cast<float>(value);
 }
 
+/// Sequences of a micro-batch into the program's input, unless they are there.
+Status RankTrainer::fill(uint64_t first, int64_t microBatch) {
+  const std::pair wanted(first, microBatch);
+  if (filled == wanted)
+    return {};
+  filled.reset();
+  CLEAVE_RT_RETURN_IF_ERROR(reader->fillTraining(first, microBatch));
+  filled = wanted;
+  return {};
+}
+
 Status RankTrainer::trainStep(uint64_t step) {
   const Exchange &exchange = program.exchange;
   const auto power = static_cast<double>(step);
@@ -117,13 +138,15 @@ Status RankTrainer::trainStep(uint64_t step) {
   const uint64_t first = (step - 1) * static_cast<uint64_t>(program.batch.globalBatch);
   const int64_t microBatches = program.batch.microBatches;
   for (int64_t index = 0; index < microBatches; ++index) {
-    CLEAVE_RT_RETURN_IF_ERROR(reader->fillTraining(first, index));
+    CLEAVE_RT_RETURN_IF_ERROR(fill(first, index));
     CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::Count));
   }
   CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::Prepare));
-  for (int64_t index = 0; index < microBatches; ++index) {
-    if (microBatches > 1)
-      CLEAVE_RT_RETURN_IF_ERROR(reader->fillTraining(first, index));
+  if (pipeline)
+    CLEAVE_RT_RETURN_IF_ERROR(
+        pipeline->runStep([&](int64_t microBatch) { return fill(first, microBatch); }));
+  for (int64_t index = 0; !pipeline && index < microBatches; ++index) {
+    CLEAVE_RT_RETURN_IF_ERROR(fill(first, index));
     CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::MicroBatch));
   }
   return executor->run(EntryKind::Update);
@@ -170,6 +193,7 @@ Status RankTrainer::evaluate(uint64_t step) {
                                   setup.evalData->sequences());
   const auto together =
       static_cast<uint64_t>(program.mesh.sizeOf(batch.dataAxes) * batch.microBatch);
+  filled.reset();
   double sum = 0;
   uint64_t tokens = 0;
   for (uint64_t done = 0; done < count; done += together) {
@@ -178,6 +202,8 @@ Status RankTrainer::evaluate(uint64_t step) {
         evalReader->fillEvaluation(static_cast<int64_t>(done / together), count));
     CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::Count));
     CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::Prepare));
+    if (pipeline)
+      CLEAVE_RT_RETURN_IF_ERROR(pipeline->evaluate());
     CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::Evaluate));
     const uint64_t valid = std::min(together, count - done) * static_cast<uint64_t>(batch.sequence);
     sum += static_cast<double>(scalar(program.exchange.loss)) * static_cast<double>(valid);
@@ -218,15 +244,18 @@ Status RankTrainer::finish(uint64_t step) {
     CLEAVE_RT_RETURN_IF_ERROR(save(step));
   if (setup.evalData && step == setup.steps)
     CLEAVE_RT_RETURN_IF_ERROR(evaluate(step));
+  shared.uses[world.rank()] = executor->memoryUse();
   everyone->setPurpose("the end");
   CLEAVE_RT_RETURN_IF_ERROR(everyone->barrier());
   if (world.leadsProcess())
     shared.result.stepsDone = step;
   if (isFirst()) {
     shared.result.savedStep = savedStep;
-    shared.result.memory = executor->memoryUse();
+    // Ranks elsewhere have left nothing here.
+    for (const MemoryUse &use : shared.uses)
+      shared.result.memory += use;
     if (setup.flags.profile)
-      shared.result.profile = summarise(executor->commands(), executor->profile());
+      shared.result.profile = summarise(program, executor->commands(), executor->profile());
   }
   if (!setup.flags.exportFolder.empty())
     CLEAVE_RT_RETURN_IF_ERROR(exportWeights());
@@ -237,9 +266,9 @@ Status RankTrainer::finish(uint64_t step) {
 Status RankTrainer::exportWeights() {
   const std::string &folder = setup.flags.exportFolder;
   if (!world.isOneProcess())
-    return exportTogether(program, world.rank(), executor->memory(), *everyone, folder,
+    return exportTogether(setup.image, world.rank(), executor->memory(), *everyone, folder,
                           setup.flags.exportType);
-  return isFirst() ? exportModel(program, shared.memories, folder, setup.flags.exportType)
+  return isFirst() ? exportModel(setup.image, shared.memories, folder, setup.flags.exportType)
                    : Status();
 }
 

@@ -33,7 +33,7 @@ struct TrainHooks {
 
 /// What stays as it is during a run.
 struct RunSetup {
-  const Program &program;
+  const Image &image;
   KernelTable kernels;
   const TrainFlags &flags;
   Recipe recipe;
@@ -61,13 +61,13 @@ struct RunResult {
   /// Step of the newest checkpoint.
   std::optional<uint64_t> savedStep;
   std::optional<EvalMetrics> evaluation;
-  /// Of one rank.
+  /// Of all ranks of this process.
   MemoryUse memory;
   std::vector<ProfileLine> profile;
 };
 
 /// What the ranks of this process share. Between two barriers only its first rank
-/// writes it, but for `memories`, of which each rank writes its own. Progress and
+/// writes it, but for `memories` and `uses`, of which each rank writes its own. Progress and
 /// summary are there in the process of rank 0.
 struct SharedRun {
   /// Where parameters come from; freed once every rank has its blocks, since
@@ -75,6 +75,7 @@ struct SharedRun {
   std::optional<InitialWeights> weights;
   std::optional<Checkpoint> checkpoint;
   std::vector<const RankMemory *> memories;
+  std::vector<MemoryUse> uses;
   MetricsLog log;
   std::optional<ProgressLine> progress;
   std::optional<RunSummary> summary;

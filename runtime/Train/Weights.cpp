@@ -109,17 +109,18 @@ Status eachRunOnPool(const Program &program, const StateEntry &entry, int64_t ra
 
 } // namespace
 
-StatusOr<InitialWeights> InitialWeights::open(const std::string &path, const Program &program) {
+StatusOr<InitialWeights> InitialWeights::open(const std::string &path, const Image &image) {
   CLEAVE_RT_ASSIGN_OR_RETURN(TensorCollection files, TensorCollection::open(path));
   InitialWeights weights(std::move(files));
-  CLEAVE_RT_RETURN_IF_ERROR(weights.resolve(program, path));
+  CLEAVE_RT_RETURN_IF_ERROR(weights.resolve(image, path));
   return weights;
 }
 
-Status InitialWeights::resolve(const Program &program, const std::string &path) {
+Status InitialWeights::resolve(const Image &image, const std::string &path) {
   const std::vector<std::string> present = files.names();
   std::set<std::string> used;
-  for (const StateEntry &entry : program.state) {
+  for (const Image::Tensor &tensor : image.tensors()) {
+    const StateEntry &entry = *tensor.entry;
     std::vector<std::string> found;
     if (auto spelling = spellingIn(files, entry.name))
       found.push_back(*spelling);
@@ -140,20 +141,20 @@ Status InitialWeights::resolve(const Program &program, const std::string &path) 
     }
     for (const std::string &name : found) {
       used.insert(name);
-      const auto tensor = files.find(name);
-      if (tensor->entry->shape != entry.fileShape)
+      const auto inFile = files.find(name);
+      if (inFile->entry->shape != entry.fileShape)
         return userError("import.shape_mismatch",
                          fmt::format("tensor \"{}\" has shape [{}], the model needs [{}]", name,
-                                     fmt::join(tensor->entry->shape, ", "),
+                                     fmt::join(inFile->entry->shape, ", "),
                                      fmt::join(entry.fileShape, ", ")))
-            .at({tensor->file->path(), 0, 0})
-            .withGiven(fmt::format("[{}]", fmt::join(tensor->entry->shape, ", ")))
+            .at({inFile->file->path(), 0, 0})
+            .withGiven(fmt::format("[{}]", fmt::join(inFile->entry->shape, ", ")))
             .withRule("shapes are those of the config the binary was compiled for")
             .suggest("the weights of that config, or a binary compiled from theirs");
       if (name != found.front())
         CLEAVE_RT_RETURN_IF_ERROR(checkTied(files, found.front(), name));
     }
-    names.push_back(found.front());
+    names[entry.name] = found.front();
   }
   for (const std::string &name : present)
     if (!used.contains(name))
@@ -163,9 +164,8 @@ Status InitialWeights::resolve(const Program &program, const std::string &path) 
 
 Status InitialWeights::load(const Program &program, int64_t rank, const RankMemory &memory,
                             ThreadPool &pool) const {
-  for (size_t i = 0; i < program.state.size(); ++i) {
-    const StateEntry &entry = program.state[i];
-    const auto tensor = files.find(names[i]);
+  for (const StateEntry &entry : program.state) {
+    const auto tensor = files.find(names.at(entry.name));
     float *value = memory.floats(*entry.slot(Slot::Value));
     CLEAVE_RT_RETURN_IF_ERROR(eachRunOnPool(program, entry, rank, pool, [&](const StateRun &run) {
       const std::span<float> out(value + run.local, static_cast<size_t>(run.count));

@@ -11,23 +11,24 @@
 #include "runtime/Base/ThreadPool.h"
 #include "runtime/Checkpoint/SafeTensors.h"
 #include "runtime/Exec/RankMemory.h"
-#include "runtime/Schema/Program.h"
+#include "runtime/Schema/Image.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
 namespace cleave::rt {
 
-/// Weights whose names, shapes and ties were checked against a program.
+/// Weights whose names, shapes and ties were checked against all programs of an image.
 class InitialWeights {
 public:
   /// Opens `path` (see TensorCollection). `import.missing_tensor` names what the
   /// files lack, with the nearest name they have; `import.shape_mismatch` gives
   /// both shapes; `import.tied_conflict` says that two names of one tied tensor
   /// differ and where first.
-  static StatusOr<InitialWeights> open(const std::string &path, const Program &program);
+  static StatusOr<InitialWeights> open(const std::string &path, const Image &image);
 
-  /// Fills the rank's values. Kinds of SafeTensorsFile.
+  /// Fills the rank's values, `program` being its program. Kinds of SafeTensorsFile.
   Status load(const Program &program, int64_t rank, const RankMemory &memory,
               ThreadPool &pool) const;
 
@@ -36,11 +37,11 @@ public:
 
 private:
   explicit InitialWeights(TensorCollection files) : files(std::move(files)) {}
-  Status resolve(const Program &program, const std::string &path);
+  Status resolve(const Image &image, const std::string &path);
 
   TensorCollection files;
-  /// The name in the files of each state entry, in the program's order.
-  std::vector<std::string> names;
+  /// The name in the files of each tensor of the model.
+  std::map<std::string, std::string> names;
   std::vector<std::string> unusedNames;
 };
 

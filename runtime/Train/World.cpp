@@ -1,10 +1,13 @@
 // Host, world and threads.
 #include "runtime/Train/World.h"
 
+#include "runtime/Train/PipelineRunner.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 
 namespace cleave::rt {
@@ -69,6 +72,24 @@ Status checkWorld(const Program &program, const TrainFlags &flags,
   if (launch && world % launch->processes != 0)
     return indivisible(program, *launch);
   return {};
+}
+
+WorldPlan planWorld(const Image &image) {
+  WorldPlan plan;
+  plan.ranks = static_cast<int>(image.first().mesh.world());
+  std::set<std::vector<int>> known;
+  for (const Program &program : image.programs)
+    for (const Group &group : program.groups)
+      for (int rank = 0; rank < plan.ranks; ++rank) {
+        if (&image.of(rank) != &program)
+          continue;
+        const std::vector<int64_t> members = group.ranksOf(program.mesh, rank);
+        std::vector<int> ranks(members.begin(), members.end());
+        if (known.insert(ranks).second)
+          plan.groups.push_back(std::move(ranks));
+      }
+  plan.channels = channelsOf(image);
+  return plan;
 }
 
 unsigned threadsPerRank(const TrainFlags &flags, unsigned usableCores, int64_t ranksOnThem) {

@@ -5,7 +5,8 @@
 
 #include "runtime/Base/Machine.h"
 #include "runtime/Base/Status.h"
-#include "runtime/Schema/Program.h"
+#include "runtime/Comm/Communicator.h"
+#include "runtime/Schema/Image.h"
 #include "runtime/Train/Flags.h"
 #include "runtime/Train/Launch.h"
 
@@ -21,6 +22,9 @@ Status checkHost(const Program &program, const MachineInfo &machine);
 /// has, or a launcher started a number of processes that does not divide it.
 Status checkWorld(const Program &program, const TrainFlags &flags,
                   const std::optional<Launch> &launch);
+
+/// All groups and channels of the image's programs.
+WorldPlan planWorld(const Image &image);
 
 /// `--threads`, or the share of a rank where `ranksOnThem` share the usable cores, at
 /// least 1.

@@ -1,10 +1,10 @@
-// The collectives of ranks in several processes against plain loops, and what becomes
+// Collectives and channels of ranks in several processes against plain loops, and what becomes
 // of a run whose ranks fail. Started under mpirun by the tests in this folder:
 //
 //   mpi-collectives PLUGIN RANKS_EACH MODE
 //
-// MODE: `numbers`, or a way to fail.
-#include "../Unit/Runtime/Comm/Expected.h"
+// MODE: `numbers`, `traffic`, or a way to fail.
+#include "../Unit/Runtime/Comm/Traffic.h"
 
 #include "runtime/Comm/MPI/LoadPlugin.h"
 #include "runtime/Comm/Processes/ProcessTeam.h"
@@ -112,6 +112,44 @@ Status checkNumbers(World &world) {
   return {};
 }
 
+/// Messages from every rank to every other.
+Status checkTraffic(World &world) {
+  int changed = 0;
+  const Status status = carryOut(world, randomLetters(world.size(), 400, 7), changed);
+  if (changed > 0)
+    std::fprintf(stderr, "rank %d: %d messages arrived changed\n", world.rank(), changed);
+  wrong += changed;
+  return status;
+}
+
+/// The last rank fails while the first waits for it: at an empty channel, or at one
+/// that is full.
+Status checkChannelFailure(World &world, const std::string &mode) {
+  const int last = world.size() - 1;
+  CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * group, world.group(everyone(world.size())));
+  world.enterStep(7);
+  CLEAVE_RT_RETURN_IF_ERROR(group->barrier());
+  if (world.rank() == last) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    if (mode == "channel-error")
+      return runError("data.broken", "no more samples");
+    ::_exit(9);
+  }
+  // Large enough that no library takes it before it is received.
+  std::vector<float> buffer(1 << 20, 1);
+  Status status;
+  while (status.ok() && world.rank() == 0) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(
+        Channel * channel,
+        world.channel(mode == "channel-full" ? ChannelKey{0, last} : ChannelKey{last, 0}));
+    const std::span<float> piece(buffer);
+    const std::span<const float> sent(buffer);
+    status = channel->sends() ? channel->send({&sent, 1}, "micro-batch 2")
+                              : channel->receive({&piece, 1}, "micro-batch 2");
+  }
+  return status.ok() ? group->barrier() : status;
+}
+
 /// A hundred sums, in which the last rank fails after a few.
 Status checkFailure(World &world, const std::string &mode) {
   CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * group, world.group(everyone(world.size())));
@@ -161,8 +199,12 @@ int main(int argc, char **argv) {
   const int ranks = (*team)->processes() * std::atoi(argv[2]);
   Status status;
   {
-    auto world = (*team)->createWorld(ranks, groupsOf(ranks));
+    auto world = (*team)->createWorld({ranks, groupsOf(ranks), channelsOf(ranks, 2)});
     status = world.ok() ? (*world)->run([&](World &self) {
+      if (mode == "traffic")
+        return checkTraffic(self);
+      if (mode.starts_with("channel"))
+        return checkChannelFailure(self, mode);
       return mode == "numbers" ? checkNumbers(self) : checkFailure(self, mode);
     })
                         : world.status();

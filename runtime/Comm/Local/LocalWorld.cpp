@@ -2,6 +2,7 @@
 #include "runtime/Comm/Local/LocalWorld.h"
 
 #include "runtime/Base/Machine.h"
+#include "runtime/Comm/Local/LocalChannel.h"
 #include "runtime/Comm/Local/RankThreads.h"
 
 namespace cleave::rt {
@@ -10,8 +11,7 @@ namespace {
 
 class LocalWorldImpl final : public LocalWorld {
 public:
-  LocalWorldImpl(int ranks, std::vector<std::unique_ptr<LocalGroup>> groups)
-      : threads(ranks, 0, ranks, std::move(groups)) {}
+  explicit LocalWorldImpl(RanksHere here) : threads(std::move(here)) {}
 
   int size() const override { return threads.count(); }
   World &rank(int rank) override { return threads.rank(rank); }
@@ -23,17 +23,20 @@ private:
 
 } // namespace
 
-StatusOr<std::unique_ptr<LocalWorld>>
-LocalWorld::create(int ranks, const std::vector<std::vector<int>> &groups,
-                   LocalWorldOptions options) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(const auto all, checkedGroups(ranks, groups));
-  const uint64_t threads = uint64_t{options.threadsPerRank} * static_cast<uint64_t>(ranks);
+StatusOr<std::unique_ptr<LocalWorld>> LocalWorld::create(const WorldPlan &plan,
+                                                         LocalWorldOptions options) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(const auto groups, checkedGroups(plan.ranks, plan.groups));
+  CLEAVE_RT_RETURN_IF_ERROR(checkChannels(plan));
+  const uint64_t threads = uint64_t{options.threadsPerRank} * static_cast<uint64_t>(plan.ranks);
   const auto spin = options.spin.value_or(
       threads <= probeMachine().usableCores ? defaultSpin : std::chrono::nanoseconds(0));
-  std::vector<std::unique_ptr<LocalGroup>> made;
-  for (const std::vector<int> &members : all)
-    made.push_back(std::make_unique<LocalGroup>(members, spin));
-  return std::unique_ptr<LocalWorld>(std::make_unique<LocalWorldImpl>(ranks, std::move(made)));
+  RanksHere here;
+  here.ranks = here.count = plan.ranks;
+  for (const std::vector<int> &members : groups)
+    here.groups.push_back(std::make_unique<LocalGroup>(members, spin));
+  for (const ChannelPlan &channel : plan.channels)
+    here.channels.push_back(std::make_unique<LocalChannel>(channel));
+  return std::unique_ptr<LocalWorld>(std::make_unique<LocalWorldImpl>(std::move(here)));
 }
 
 } // namespace cleave::rt

@@ -1,5 +1,6 @@
 // Ranks as threads of one process: the default transport. Collectives work
-// directly on the ranks' buffers, reductions run in rank order, and threads
+// directly on the ranks' buffers, channels copy once where the receiver waits
+// already and twice where it does not, reductions run in rank order, and threads
 // that wait sleep after a brief spin (at once where ranks outnumber cores).
 #pragma once
 
@@ -20,10 +21,9 @@ struct LocalWorldOptions {
 
 class LocalWorld : public HostedRanks {
 public:
-  /// `groups` are ordered lists of ranks, each rank at most once in a list;
-  /// the list of all ranks is always there. `comm.bad_group` otherwise.
-  static StatusOr<std::unique_ptr<LocalWorld>>
-  create(int ranks, const std::vector<std::vector<int>> &groups, LocalWorldOptions options = {});
+  /// `comm.bad_group` and `comm.bad_channel` where `plan` is not what it should be.
+  static StatusOr<std::unique_ptr<LocalWorld>> create(const WorldPlan &plan,
+                                                      LocalWorldOptions options = {});
 
   virtual int size() const = 0;
 };

@@ -7,14 +7,15 @@
 #include <exception>
 #include <map>
 #include <numeric>
+#include <set>
 #include <thread>
 
 namespace cleave::rt {
 
-void RankPosition::begin(CollectiveKind kind, std::string_view purpose) {
+void RankPosition::begin(const char *what, std::string_view purpose) {
   {
     const std::lock_guard<std::mutex> lock(mutex);
-    collective = nameOf(kind);
+    collective = what;
     purposeText = purpose;
   }
   ++progress;
@@ -85,19 +86,13 @@ private:
 
   Status perform(const LocalCall &call) {
     Status failure;
-    position.begin(call.collective, purpose());
+    position.begin(nameOf(call.collective), purpose());
     const LocalGroup::Outcome outcome = group.perform(here, call, failure);
     position.end();
-    if (outcome == LocalGroup::Outcome::Broken) {
-      if (const Status first = owner.firstError(); !first.ok())
-        return first;
-      // Nobody failed, so a member has ended its work without this call.
-      Error left =
-          internalError(fmt::format("a rank of [{}] ended while others waited for it in {}",
-                                    fmt::join(members(), ", "), nameOf(call.collective)));
-      left.kind = "comm.rank_left";
-      return end(std::move(left));
-    }
+    if (outcome == LocalGroup::Outcome::Broken)
+      return owner.endOf(members()[static_cast<size_t>(rank())],
+                         fmt::format("a rank of [{}] ended while others waited for it in {}",
+                                     fmt::join(members(), ", "), nameOf(call.collective)));
     if (!failure.ok())
       return end(failure.error());
     count(call.collective, call.count);
@@ -128,11 +123,82 @@ private:
   const size_t here;
 };
 
+/// One rank's end of a channel.
+class RankThreads::ChannelEnd final : public Channel {
+public:
+  ChannelEnd(RankChannel &channel, RankThreads &owner, RankPosition &position, int rank)
+      : Channel(channel.key(), channel.key().from == rank), channel(channel), owner(owner),
+        position(position), rank(rank),
+        other(fmt::format("{} {} rank {}", nameOf(key().kind), sends() ? "to" : "from",
+                          sends() ? key().to : key().from)) {}
+
+  Status send(std::span<const std::span<const float>> pieces, std::string_view purpose) override {
+    if (!sends())
+      return misused("sends");
+    return perform("send", floatsOf(pieces), purpose,
+                   [&](Status &failure) { return channel.send(pieces, failure); });
+  }
+
+  Status receive(std::span<const std::span<float>> pieces, std::string_view purpose) override {
+    if (sends())
+      return misused("receives");
+    return perform("receive", floatsOf(pieces), purpose,
+                   [&](Status &failure) { return channel.receive(pieces, failure); });
+  }
+
+private:
+  Status perform(const char *what, size_t floats, std::string_view purpose,
+                 FunctionRef<RankChannel::Outcome(Status &)> transfer) {
+    Status failure;
+    position.begin(what, purpose.empty() ? other : fmt::format("{}, {}", other, purpose));
+    const RankChannel::Outcome outcome = transfer(failure);
+    position.end();
+    if (outcome == RankChannel::Outcome::Broken)
+      return owner.endOf(rank, fmt::format("a rank ended while rank {} waited for it in {} of {}",
+                                           rank, what, other));
+    if (!failure.ok()) {
+      owner.fail(rank, failure.error());
+      return owner.firstError();
+    }
+    count(floats);
+    return {};
+  }
+
+  Status misused(const char *verb) {
+    Error error = internalError(
+        fmt::format("rank {} {} at the wrong end of a channel: {}", rank, verb, other));
+    error.kind = "comm.mismatch";
+    owner.fail(rank, std::move(error));
+    return owner.firstError();
+  }
+
+  RankChannel &channel;
+  RankThreads &owner;
+  RankPosition &position;
+  const int rank;
+  /// "activations to rank 3".
+  const std::string other;
+};
+
+Status RankThreads::endOf(int rank, const std::string &lost) {
+  if (const Status first = firstError(); !first.ok())
+    return first;
+  // Nobody failed, so another rank has ended its work without this call.
+  Error left = internalError(lost);
+  left.kind = "comm.rank_left";
+  fail(rank, std::move(left));
+  return firstError();
+}
+
 /// One rank's view of the world.
 class RankThreads::HostedRank final : public World {
 public:
   HostedRank(RankThreads &owner, int rank) : owner(owner), self(rank) {
-    for (const auto &group : owner.groups) {
+    for (const auto &channel : owner.here.channels)
+      if (channel->key().from == rank || channel->key().to == rank)
+        channels.emplace(channel->key(),
+                         std::make_unique<ChannelEnd>(*channel, owner, position, rank));
+    for (const auto &group : owner.here.groups) {
       const auto here = group->membersHere();
       const auto place = std::ranges::find(here, rank);
       if (place != here.end())
@@ -143,9 +209,9 @@ public:
   }
 
   int rank() const override { return self; }
-  int size() const override { return owner.allRanks; }
-  bool leadsProcess() const override { return self == owner.firstRank; }
-  bool isOneProcess() const override { return owner.count() == owner.allRanks; }
+  int size() const override { return owner.here.ranks; }
+  bool leadsProcess() const override { return self == owner.here.first; }
+  bool isOneProcess() const override { return owner.count() == owner.here.ranks; }
   void enterStep(uint64_t step) override { position.step = step; }
 
   StatusOr<Communicator *> group(const std::vector<int> &members) override {
@@ -158,6 +224,16 @@ public:
     return error;
   }
 
+  StatusOr<Channel *> channel(const ChannelKey &key) override {
+    const auto found = channels.find(key);
+    if (found != channels.end())
+      return static_cast<Channel *>(found->second.get());
+    Error error = internalError(fmt::format("no channel for {} from rank {} to rank {} on rank {}",
+                                            nameOf(key.kind), key.from, key.to, self));
+    error.kind = "comm.unknown_channel";
+    return error;
+  }
+
   void abort(Error error) override { owner.fail(self, std::move(error)); }
   Status firstError() const override { return owner.firstError(); }
 
@@ -167,21 +243,21 @@ private:
   RankThreads &owner;
   int self;
   std::map<std::vector<int>, std::unique_ptr<GroupCommunicator>> communicators;
+  std::map<ChannelKey, std::unique_ptr<ChannelEnd>> channels;
 };
 
-RankThreads::RankThreads(int ranks, int first, int count,
-                         std::vector<std::unique_ptr<LocalGroup>> given, OnError onError)
-    : allRanks(ranks), firstRank(first), groups(std::move(given)), onError(std::move(onError)) {
-  for (int rank = first; rank < first + count; ++rank)
+RankThreads::RankThreads(RanksHere given, OnError onError)
+    : here(std::move(given)), onError(std::move(onError)) {
+  for (int rank = here.first; rank < here.first + here.count; ++rank)
     views.push_back(std::make_unique<HostedRank>(*this, rank));
 }
 
 RankThreads::~RankThreads() = default;
 
-World &RankThreads::rank(int rank) { return *views[static_cast<size_t>(rank - firstRank)]; }
+World &RankThreads::rank(int rank) { return *views[static_cast<size_t>(rank - here.first)]; }
 
 const RankPosition &RankThreads::position(int rank) const {
-  return views[static_cast<size_t>(rank - firstRank)]->position;
+  return views[static_cast<size_t>(rank - here.first)]->position;
 }
 
 Status RankThreads::firstError() const {
@@ -195,8 +271,10 @@ void RankThreads::end(Error error) {
     if (failure.ok())
       failure = std::move(error);
   }
-  for (const auto &group : groups)
+  for (const auto &group : here.groups)
     group->breakUp();
+  for (const auto &channel : here.channels)
+    channel->breakUp();
 }
 
 void RankThreads::fail(int rank, Error error) {
@@ -211,11 +289,16 @@ void RankThreads::fail(int rank, Error error) {
 
 Status RankThreads::run(FunctionRef<Status(World &)> body) {
   std::vector<std::thread> threads;
-  for (int rank = firstRank + 1; rank < firstRank + count(); ++rank)
+  for (int rank = here.first + 1; rank < here.first + count(); ++rank)
     threads.emplace_back([this, rank, body] { runRank(rank, body); });
-  runRank(firstRank, body);
+  runRank(here.first, body);
   for (std::thread &thread : threads)
     thread.join();
+  for (const auto &channel : here.channels) {
+    CLEAVE_RT_RETURN_IF_ERROR(firstError());
+    if (const Status status = channel->finish(); !status.ok())
+      fail(channel->key().from, status.error());
+  }
   return firstError();
 }
 
@@ -233,7 +316,7 @@ void RankThreads::runRank(int rank, FunctionRef<Status(World &)> body) {
   const Status status = guarded(body, this->rank(rank));
   if (!status.ok())
     fail(rank, status.error());
-  views[static_cast<size_t>(rank - firstRank)]->position.left = true;
+  views[static_cast<size_t>(rank - here.first)]->position.left = true;
   if (status.ok())
     leave(rank);
 }
@@ -241,7 +324,9 @@ void RankThreads::runRank(int rank, FunctionRef<Status(World &)> body) {
 /// A rank that has ended can't take part any more: whoever still waits for it
 /// here is woken.
 void RankThreads::leave(int rank) {
-  for (const auto &group : groups)
+  for (const auto &channel : here.channels)
+    channel->leave(rank);
+  for (const auto &group : here.groups)
     if (std::ranges::find(group->members(), rank) != group->members().end())
       group->breakUp();
 }
@@ -271,6 +356,23 @@ StatusOr<std::vector<std::vector<int>>> checkedGroups(int ranks,
       all.push_back(members);
   }
   return all;
+}
+
+Status checkChannels(const WorldPlan &plan) {
+  std::set<ChannelKey> keys;
+  for (const ChannelPlan &channel : plan.channels) {
+    const ChannelKey &key = channel.key;
+    auto isRank = [&](int rank) { return rank >= 0 && rank < plan.ranks; };
+    if (isRank(key.from) && isRank(key.to) && key.from != key.to && channel.buffers >= 1 &&
+        keys.insert(key).second)
+      continue;
+    Error error = internalError(fmt::format(
+        "a channel for {} from rank {} to rank {} of {} with {} buffers is none, or there twice",
+        nameOf(key.kind), key.from, key.to, plan.ranks, channel.buffers));
+    error.kind = "comm.bad_channel";
+    return error;
+  }
+  return {};
 }
 
 } // namespace cleave::rt

@@ -7,6 +7,7 @@
 #include "runtime/Base/FunctionRef.h"
 #include "runtime/Comm/Communicator.h"
 #include "runtime/Comm/Local/LocalGroup.h"
+#include "runtime/Comm/Local/RankChannel.h"
 
 #include <atomic>
 #include <functional>
@@ -21,17 +22,19 @@ class RankPosition {
 public:
   /// 0 before the first step.
   std::atomic<uint64_t> step{0};
-  /// In a collective, which may wait for others.
+  /// In a collective or a transfer, which may wait for others.
   std::atomic<bool> waiting{false};
   /// The rank's body has returned.
   std::atomic<bool> left{false};
-  /// Collectives begun and ended.
+  /// Collectives and transfers begun and ended.
   std::atomic<uint64_t> progress{0};
 
-  void begin(CollectiveKind kind, std::string_view purpose);
+  /// `what`: a text that lives on.
+  void begin(const char *what, std::string_view purpose);
   void end();
-  /// The collective in progress, or the last one: "all_reduce of layers.0/mlp.down".
-  /// Empty before the first.
+  /// The collective or transfer in progress, or the last one: "all_reduce of
+  /// layers.0/mlp.down", "send of activations to rank 3, micro-batch 2". Empty
+  /// before the first.
   std::string collectiveText() const;
 
 private:
@@ -40,22 +43,28 @@ private:
   std::string purposeText;
 };
 
+/// The ranks of a process and all that connects them.
+struct RanksHere {
+  /// `first` … `first` + `count` - 1 of `ranks`.
+  int ranks = 1, first = 0, count = 1;
+  /// All with one of them.
+  std::vector<std::unique_ptr<LocalGroup>> groups;
+  std::vector<std::unique_ptr<RankChannel>> channels;
+};
+
 class RankThreads {
 public:
   /// Told of the error of a rank here; must call `end`, at once or later, and
   /// return after that. Default: `end` with a note of the rank.
   using OnError = std::function<void(int rank, Error error)>;
 
-  /// Ranks `first` … `first` + `count` - 1 of `ranks`, and all groups with one of
-  /// them.
-  RankThreads(int ranks, int first, int count, std::vector<std::unique_ptr<LocalGroup>> groups,
-              OnError onError = {});
+  explicit RankThreads(RanksHere here, OnError onError = {});
   ~RankThreads();
 
   /// Runs `body` once per rank, the first on the calling thread; the first error.
   Status run(FunctionRef<Status(World &)> body);
   World &rank(int rank);
-  int first() const { return firstRank; }
+  int first() const { return here.first; }
   int count() const { return static_cast<int>(views.size()); }
   const RankPosition &position(int rank) const;
 
@@ -66,13 +75,17 @@ public:
 private:
   class HostedRank;
   class GroupCommunicator;
+  class ChannelEnd;
 
   void fail(int rank, Error error);
   void runRank(int rank, FunctionRef<Status(World &)> body);
   void leave(int rank);
 
-  const int allRanks, firstRank;
-  std::vector<std::unique_ptr<LocalGroup>> groups;
+  /// What a call that broke off returns. `lost` says what was waited for where no
+  /// error explains it.
+  Status endOf(int rank, const std::string &lost);
+
+  const RanksHere here;
   std::vector<std::unique_ptr<HostedRank>> views;
   OnError onError;
   mutable std::mutex mutex;
@@ -86,5 +99,9 @@ std::vector<int> everyRank(int ranks);
 /// empty list, a rank twice in one, or one that there is not.
 StatusOr<std::vector<std::vector<int>>> checkedGroups(int ranks,
                                                       const std::vector<std::vector<int>> &groups);
+
+/// `comm.bad_channel` for a channel of a rank that there is not, from a rank to
+/// itself, without room, or there twice.
+Status checkChannels(const WorldPlan &plan);
 
 } // namespace cleave::rt

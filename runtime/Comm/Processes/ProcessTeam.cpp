@@ -2,8 +2,10 @@
 #include "runtime/Comm/Processes/ProcessTeam.h"
 
 #include "runtime/Base/Waiting.h"
+#include "runtime/Comm/Local/LocalChannel.h"
 #include "runtime/Comm/Local/RankThreads.h"
 #include "runtime/Comm/Processes/ControlPlane.h"
+#include "runtime/Comm/Processes/ProcessChannel.h"
 #include "runtime/Comm/Processes/ProcessGroup.h"
 
 #include <fmt/format.h>
@@ -18,12 +20,9 @@ namespace {
 /// the other.
 class ProcessWorld final : public HostedRanks {
 public:
-  using Groups = std::vector<std::unique_ptr<LocalGroup>>;
-
-  ProcessWorld(ControlPlane &control, std::unique_ptr<MessagePort> port, int ranks, int first,
-               int count, Groups groups)
+  ProcessWorld(ControlPlane &control, std::unique_ptr<MessagePort> port, RanksHere here)
       : control(control), port(std::move(port)),
-        threads(ranks, first, count, std::move(groups),
+        threads(std::move(here),
                 [this](int rank, Error error) { failed(rank, std::move(error)); }) {
     control.onFailure([this](const Error &error) { end(error); });
     control.setWhereabouts([this] { return whereabouts(); });
@@ -116,8 +115,7 @@ public:
   }
 
   StatusOr<std::unique_ptr<HostedRanks>>
-  createWorld(int ranks, const std::vector<std::vector<int>> &groups,
-              std::optional<std::chrono::nanoseconds> spin) override;
+  createWorld(const WorldPlan &plan, std::optional<std::chrono::nanoseconds> spin) override;
 
   Status finish() override {
     CLEAVE_RT_RETURN_IF_ERROR(control.meet("comm.mismatch", {}, true));
@@ -133,36 +131,68 @@ private:
   ControlPlane control;
 };
 
+/// Hands out the tags of the transport, alike on all processes.
+class Tags {
+public:
+  Tags(const MessagePort &port, const char *library, int ranks)
+      : highest(port.highestTag()), library(library), ranks(ranks) {}
+
+  StatusOr<int> take(int count) {
+    if (next > highest - count)
+      return runError("comm.transport_failed",
+                      fmt::format("{} has tags up to {} only, too few for the groups and channels "
+                                  "of {} ranks",
+                                  library, highest, ranks));
+    next += count;
+    return next - count;
+  }
+
+private:
+  const int highest;
+  const char *const library;
+  const int ranks;
+  int next = 0;
+};
+
 StatusOr<std::unique_ptr<HostedRanks>>
-TeamImpl::createWorld(int ranks, const std::vector<std::vector<int>> &groups,
-                      std::optional<std::chrono::nanoseconds> spin) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(const auto all, checkedGroups(ranks, groups));
-  const int each = ranks / processes();
+TeamImpl::createWorld(const WorldPlan &plan, std::optional<std::chrono::nanoseconds> spin) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(const auto groups, checkedGroups(plan.ranks, plan.groups));
+  CLEAVE_RT_RETURN_IF_ERROR(checkChannels(plan));
+  const int each = plan.ranks / processes();
   control.setRanksEach(each);
   const auto pause = spin.value_or(std::chrono::nanoseconds(0));
   auto port = std::make_unique<MessagePort>(transport, pause);
-  ProcessWorld::Groups made;
-  int tag = 0;
-  for (const std::vector<int> &members : all) {
+  RanksHere here;
+  here.ranks = plan.ranks;
+  here.first = process() * each;
+  here.count = each;
+  Tags tags(*port, transport.library, plan.ranks);
+  for (const std::vector<int> &members : groups) {
     CLEAVE_RT_ASSIGN_OR_RETURN(const auto parts, ProcessGroup::partsOf(members, each));
     const bool isHere = std::ranges::find(parts, process(), &GroupPart::process) != parts.end();
     if (parts.size() == 1) {
       if (isHere)
-        made.push_back(std::make_unique<LocalGroup>(members, pause));
+        here.groups.push_back(std::make_unique<LocalGroup>(members, pause));
       continue;
     }
-    // Counted alike on all processes, whether or not they are in the group.
-    const int count = ProcessGroup::tagCount(parts);
-    if (tag > port->highestTag() - count)
-      return runError("comm.transport_failed",
-                      fmt::format("{} has tags up to {} only, too few for the groups of {} ranks",
-                                  transport.library, port->highestTag(), ranks));
+    CLEAVE_RT_ASSIGN_OR_RETURN(const int tag, tags.take(ProcessGroup::tagCount(parts)));
     if (isHere)
-      made.push_back(std::make_unique<ProcessGroup>(members, parts, tag, *port, pause));
-    tag += count;
+      here.groups.push_back(std::make_unique<ProcessGroup>(members, parts, tag, *port, pause));
   }
-  return std::unique_ptr<HostedRanks>(std::make_unique<ProcessWorld>(
-      control, std::move(port), ranks, process() * each, each, std::move(made)));
+  for (const ChannelPlan &channel : plan.channels) {
+    const int from = channel.key.from / each, to = channel.key.to / each;
+    if (from == to) {
+      if (from == process())
+        here.channels.push_back(std::make_unique<LocalChannel>(channel));
+      continue;
+    }
+    CLEAVE_RT_ASSIGN_OR_RETURN(const int tag, tags.take(1));
+    if (from == process() || to == process())
+      here.channels.push_back(
+          std::make_unique<ProcessChannel>(channel, from == process() ? to : from, tag, *port));
+  }
+  return std::unique_ptr<HostedRanks>(
+      std::make_unique<ProcessWorld>(control, std::move(port), std::move(here)));
 }
 
 } // namespace

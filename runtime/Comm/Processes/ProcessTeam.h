@@ -50,11 +50,12 @@ public:
   /// returns that.
   virtual Error report(Error error) = 0;
 
-  /// The ranks here; `ranks` is a multiple of the processes. Lives no longer than the
-  /// team, and only one at a time. Groups as for LocalWorld; moreover the members in
-  /// one process follow each other in a group (`comm.bad_group`).
+  /// The ranks here; those of the plan are a multiple of the processes. Lives no longer
+  /// than the team, and only one at a time. The plan is the same on all processes;
+  /// moreover the members in one process follow each other in a group
+  /// (`comm.bad_group`).
   virtual StatusOr<std::unique_ptr<HostedRanks>>
-  createWorld(int ranks, const std::vector<std::vector<int>> &groups,
+  createWorld(const WorldPlan &plan,
               std::optional<std::chrono::nanoseconds> spin = std::nullopt) = 0;
 
   /// The orderly end, on all processes; nobody is missed after it.

@@ -13,7 +13,7 @@ using namespace cleave::rt;
 namespace {
 
 std::unique_ptr<LocalWorld> makeWorld(int ranks, const std::vector<std::vector<int>> &groups = {}) {
-  auto world = LocalWorld::create(ranks, groups);
+  auto world = LocalWorld::create({ranks, groups, {}});
   EXPECT_TRUE(world.ok());
   return std::move(*world);
 }
@@ -135,10 +135,10 @@ TEST(LocalFailure, ARankThatEndsEarlyLeavesNobodyWaiting) {
 }
 
 TEST(LocalFailure, GroupsAreChecked) {
-  EXPECT_EQ(LocalWorld::create(0, {}).error().kind, "comm.bad_group");
-  EXPECT_EQ(LocalWorld::create(2, {{0, 2}}).error().kind, "comm.bad_group");
-  EXPECT_EQ(LocalWorld::create(2, {{1, 1}}).error().kind, "comm.bad_group");
-  EXPECT_EQ(LocalWorld::create(2, {{}}).error().kind, "comm.bad_group");
+  EXPECT_EQ(LocalWorld::create({0, {}, {}}).error().kind, "comm.bad_group");
+  EXPECT_EQ(LocalWorld::create({2, {{0, 2}}, {}}).error().kind, "comm.bad_group");
+  EXPECT_EQ(LocalWorld::create({2, {{1, 1}}, {}}).error().kind, "comm.bad_group");
+  EXPECT_EQ(LocalWorld::create({2, {{}}, {}}).error().kind, "comm.bad_group");
   auto world = makeWorld(2, {{1, 0}, {1}});
   EXPECT_TRUE(world->rank(0).group({1, 0}).ok());
   EXPECT_EQ(world->rank(0).group({1}).error().kind, "comm.unknown_group");

@@ -29,7 +29,7 @@ void arriveLate(std::mt19937 &random) {
 }
 
 std::unique_ptr<LocalWorld> makeWorld(int ranks, const std::vector<std::vector<int>> &groups = {}) {
-  auto world = LocalWorld::create(ranks, groups);
+  auto world = LocalWorld::create({ranks, groups, {}});
   EXPECT_TRUE(world.ok());
   return std::move(*world);
 }

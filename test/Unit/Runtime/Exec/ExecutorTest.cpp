@@ -26,7 +26,7 @@ Status runOnRanks(const Program &program, KernelTable kernels, EntryKind entry, 
       const auto members = group.ranksOf(program.mesh, rank);
       groups.emplace_back(members.begin(), members.end());
     }
-  auto world = LocalWorld::create(ranks, groups);
+  auto world = LocalWorld::create({ranks, groups, {}});
   if (!world.ok())
     return world.status();
   return (*world)->run([&](World &self) -> Status {
@@ -265,7 +265,7 @@ TEST(Executor, ProfileCountsCallsAndSumsByKernel) {
   for (int i = 0; i < 3; ++i)
     ASSERT_TRUE((*executor)->run(EntryKind::Count).ok());
   double marks = 0;
-  for (const ProfileLine &line : summarise((*executor)->commands(), (*executor)->profile())) {
+  for (const ProfileLine &line : summarise(p, (*executor)->commands(), (*executor)->profile())) {
     EXPECT_GE(line.seconds, 0);
     if (line.name == "mark") {
       EXPECT_EQ(line.calls, 6);

@@ -102,7 +102,8 @@ TEST_P(RepeatOrder, RunsEachIterationOnItsOwnSlice) {
   EXPECT_EQ(commands[8].label, layerStep < 0 ? "layers.0/reduce" : "layers.2/reduce");
   EXPECT_EQ(commands[9].label, "end");
   int lines = 0;
-  for (const ProfileLine &line : summarise((*executor)->commands(), (*executor)->profile()))
+  for (const ProfileLine &line :
+       summarise(program, (*executor)->commands(), (*executor)->profile()))
     if (line.name == "add_turn" || line.name == "matmul") {
       EXPECT_EQ(line.calls, 6);
       EXPECT_EQ(line.bytes, line.name == "matmul" ? 216 : 192);

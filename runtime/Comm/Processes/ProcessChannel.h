@@ -1,0 +1,37 @@
+// A channel between ranks in two processes: messages of the transport under a tag of
+// its own. The sender copies a message aside and goes on, as long as it has room for
+// it; the receiver gets it where it wants it. Internal to Comm/Processes.
+#pragma once
+
+#include "runtime/Comm/Local/RankChannel.h"
+#include "runtime/Comm/Processes/MessagePort.h"
+
+namespace cleave::rt {
+
+/// The end in this process.
+class ProcessChannel final : public RankChannel {
+public:
+  /// `other`: the process of the other end. `tag`: used by this channel alone.
+  ProcessChannel(const ChannelPlan &plan, int other, int tag, MessagePort &port);
+
+  Outcome send(SentPieces pieces, Status &failure) override;
+  Outcome receive(ReceivedPieces pieces, Status &failure) override;
+  /// The port's stop wakes whoever waits.
+  void breakUp() override {}
+  void leave(int) override {}
+  Status finish() override;
+
+private:
+  /// A message on its way.
+  struct Message {
+    explicit Message(MessagePort &port) : batch(port) {}
+    std::vector<float> data; // as large as it was needed so far
+    MessagePort::Batch batch;
+  };
+  const int other, tag;
+  MessagePort &port;
+  std::vector<Message> ring;
+  size_t next = 0;
+};
+
+} // namespace cleave::rt
