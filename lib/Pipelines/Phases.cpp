@@ -97,30 +97,13 @@ rt::StatusOr<OwningOpRef<ModuleOp>> pipePhase(ModuleOp plan) {
   return module;
 }
 
-/// What of a pipeline no program can be made for.
-static LogicalResult checkRunnable(plan::PipelineOp pipeline) {
-  // A schedule that keeps them apart needs a backward without them.
-  if (pipeline.getSchedule() != "zb-h1")
-    return success();
-  InFlightDiagnostic error = pipeline.emitError()
-                             << "plan.schedule_unsupported: this version plans '"
-                             << pipeline.getSchedule() << "' and cannot run it yet";
-  error.attachNote() << "given: " << pipeline.getSchedule();
-  error.attachNote() << "rule: a schedule that runs has whole backward passes";
-  error.attachNote() << "suggestion: --pin schedule=1f1b";
-  error.attachNote() << "suggestion: --emit=pipe, to look at it";
-  return error;
-}
-
 rt::Status applyPhase(ModuleOp module, ModuleOp plan, const OptimizerSettings &optimizer) {
   plan::SolutionOp solution = solutionOf(plan);
   return withDiagnostics(*module.getContext(), [&]() -> LogicalResult {
-    if (auto pipeline = plan::entry<plan::PipelineOp>(solution)) {
+    if (plan::entry<plan::PipelineOp>(solution)) {
       module.getContext()->loadDialect<pipe::PipeDialect>();
-      if (failed(checkRunnable(pipeline)) || failed(cutStages(module, solution)))
-        return failure();
       OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
-      if (failed(writeSchedule(b, solution)))
+      if (failed(writeSchedule(b, solution)) || failed(cutStages(module, solution)))
         return failure();
     }
     for (ModuleOp program : programsOf(module))

@@ -74,6 +74,11 @@ static std::vector<Layout> pipelines() {
   add("", 2, 1, {});
   add("", 2, 4, {});
   add("_gpipe", 2, 4, {.schedule = "gpipe"});
+  add("_zbh1", 2, 4, {.schedule = "zb-h1"});
+  add("_zbh1_tp2_sp", 3, 4, {.tp = 2, .sequence = true, .schedule = "zb-h1"});
+  add("_zbh1_dp2_zero2_recompute", 2, 2,
+      {.dp = 2, .zero = 2, .recompute = true, .schedule = "zb-h1"});
+  add("_zbh1_tokens", 2, 2, {.batchPieces = 4, .sequencePieces = 2, .schedule = "zb-h1"});
   add("", 3, 2, {});
   add("", 4, 8, {});
   add("_each_layer", 6, 4, {});

@@ -31,6 +31,15 @@ static std::string labelOf(ArrayRef<Operation *> ops) {
   return label + (path ? path.str() : op->getName().getStringRef().str());
 }
 
+/// The function of an entry, of stage `stage` if that is not negative; null where there
+/// is none.
+static func::FuncOp functionOf(ModuleOp module, exec::EntryKind kind, int64_t stage) {
+  std::string name = stringifyEntryKind(kind).str();
+  if (stage >= 0)
+    name += "." + std::to_string(stage);
+  return module.lookupSymbol<func::FuncOp>(name);
+}
+
 namespace {
 class Lowering {
 public:
@@ -65,10 +74,8 @@ private:
   }
 
   static func::FuncOp functionOf(ModuleOp module, exec::EntryOp entry) {
-    std::string name = stringifyEntryKind(entry.getKind()).str();
-    if (entry.getStage())
-      name += "." + std::to_string(*entry.getStage());
-    return module.lookupSymbol<func::FuncOp>(name);
+    return image::functionOf(module, entry.getKind(),
+                             entry.getStage() ? int64_t(*entry.getStage()) : -1);
   }
 
   LogicalResult lowerEntry(func::FuncOp entry, int64_t stage) {

@@ -67,9 +67,11 @@ static LogicalResult checkEntries(ModuleOp module) {
   if (isPart == stages.empty())
     return module.emitError(isPart ? "is a place in a pipeline and has no stage"
                                    : "has stages and is no place in a pipeline");
+  const bool apart = module->hasAttr("pipe.weights_apart");
   for (int64_t stage : stages)
-    for (StringRef name : {"forward", "backward", "evaluate"})
-      if (failed(checkEntry(module, name + "." + Twine(stage), {}, /*ofStage=*/true)))
+    for (StringRef name : {"forward", "backward", "evaluate", "weights"})
+      if ((apart || name != "weights") &&
+          failed(checkEntry(module, name + "." + Twine(stage), {}, /*ofStage=*/true)))
         return failure();
   if (!isPart && failed(checkEntry(module, "microbatch", {}, /*ofStage=*/false)))
     return failure();

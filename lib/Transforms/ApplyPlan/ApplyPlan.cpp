@@ -287,9 +287,13 @@ LogicalResult applyPlan(ModuleOp module, plan::SolutionOp solution,
       kind.forward->setAttr("nn.blocks", record);
       kind.backward->setAttr("nn.blocks", record);
     }
+    // What goes in pieces goes back at once.
+    if (module->hasAttr("pipe.weights_apart") && !kind.chunks && !blocks)
+      splitWeights(kind, original);
     annotator.placeBoundary(kind, original);
-    annotator.assign(kind.forward, of.getValue());
-    annotator.assign(kind.backward, of.getValue());
+    for (func::FuncOp half : {kind.forward, kind.backward, kind.weights})
+      if (half)
+        annotator.assign(half, of.getValue());
     llvm::append_range(originals, ArrayRef{original, joint});
   }
   buildEntries(module, kinds, optimizer);

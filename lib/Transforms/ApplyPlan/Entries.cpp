@@ -2,7 +2,7 @@
 
 #include "lib/Transforms/ApplyPlan/Entries.h"
 #include "dialects/Dist/Dist.h"
-#include "lib/Transforms/ApplyPlan/Halves.h"
+#include "lib/Transforms/ApplyPlan/Parts.h"
 #include "lib/Transforms/ApplyPlan/Passage.h"
 #include "mlir/IR/Builders.h"
 
@@ -137,19 +137,31 @@ private:
     const auto given = static_cast<unsigned>(types.size());
     llvm::append_range(types, outputs);
     llvm::append_range(names, gradientNames);
-    body = entry("forward." + std::to_string(number), types, names, {});
+    const std::string ending = "." + std::to_string(number);
+    body = entry("passes" + ending, types, names, {});
     Passage both(b, kinds, /*record=*/true);
-    HalvesRequest halves;
-    halves.firstResults = go(both, body);
-    halves.firstNames = outputNames;
-    halves.last = &body->back();
-    halves.secondArguments = given;
-    const ValueRange inputs = body->getArguments().slice(3, inputNames.size());
-    halves.secondResults =
-        both.backward(halves.firstResults, body->getArguments().drop_front(given), inputs);
-    halves.secondNames = numbered("input_gradient", inputNames.size());
-    cutInHalves(cast<func::FuncOp>(body->getParentOp()), "backward." + std::to_string(number),
-                halves);
+    SmallVector<EntryPart, 3> parts(2);
+    parts[0] = {"forward" + ending, nullptr, go(both, body), outputNames, 0, given};
+    parts[0].last = &body->back();
+    parts[1] = {"backward" + ending,
+                nullptr,
+                both.backward(parts[0].results, body->getArguments().drop_front(given),
+                              body->getArguments().slice(3, inputNames.size())),
+                numbered("input_gradient", inputNames.size()),
+                given,
+                static_cast<unsigned>(types.size())};
+    parts[1].last = lastBehind(parts[0].last, body);
+    if (module->hasAttr("pipe.weights_apart")) {
+      Operation *end = &body->back();
+      both.weights();
+      parts.push_back({"weights" + ending, lastBehind(end, body), {}, {}, 0, 0});
+    }
+    cutInParts(cast<func::FuncOp>(body->getParentOp()), parts);
+  }
+
+  /// The last operator, if it is another one than `op`.
+  static Operation *lastBehind(Operation *op, Block *body) {
+    return &body->back() == op ? nullptr : &body->back();
   }
 
   /// Behind the stages' evaluations.

@@ -34,6 +34,15 @@ static StateOpInterface readerOf(Value v) {
   return state && state.getStateAccess() == StateAccess::Read ? state : StateOpInterface();
 }
 
+/// Whether `v` differs between the iterations of `block` and is no slice that it scans:
+/// it is made in it, or one of the `carried` first arguments.
+static bool isOfIteration(Value v, Block *block, unsigned carried) {
+  if (v.getParentBlock() != block || readerOf(v))
+    return false;
+  auto argument = dyn_cast<BlockArgument>(v);
+  return !argument || argument.getArgNumber() < carried;
+}
+
 Value Passage::constant(Location loc, Type type, double value) {
   return nn::FillOp::create(b, loc, type, b.getF64FloatAttr(value));
 }
@@ -98,7 +107,8 @@ Passage::Pieces Passage::pieces(func::CallOp original, SplitKind &kind, StringRe
     if (record) {
       Gradients inner;
       inner[made.getResult(0)] = constant(loc, made.getResult(0).getType(), 1.0);
-      back({made, &kind}, inner, [](Value v) { return v; });
+      std::vector<Deferred> none; // such a kind puts nothing off
+      back({made, &kind}, inner, [](Value v) { return v; }, none);
       for (auto [v, argument] : llvm::zip(scanned, block->getArguments()))
         if (inner.contains(argument)) {
           yielded.push_back(inner.lookup(argument));
@@ -191,9 +201,11 @@ SmallVector<Value> Passage::backward(ValueRange outputs, ValueRange given, Value
   if (loss)
     gradients[loss] = constant(loss.getLoc(), loss.getType(), 1.0);
   for (const auto &step : llvm::reverse(steps)) {
-    if (auto *made = std::get_if<Call>(&step))
-      back(*made, gradients, [](Value v) { return v; });
-    else if (auto *layers = std::get_if<Repeat>(&step))
+    if (auto *made = std::get_if<Call>(&step)) {
+      std::vector<Deferred> left;
+      back(*made, gradients, [](Value v) { return v; }, left);
+      deferred.insert(deferred.end(), left.begin(), left.end());
+    } else if (auto *layers = std::get_if<Repeat>(&step))
       back(*layers, gradients);
     else
       for (auto [v, gradient] : std::get<Pieces>(step).gradients)
@@ -213,8 +225,16 @@ void Passage::add(Gradients &gradients, Value of, Value gradient) {
             : gradient;
 }
 
+/// Adds `gradient` to that of `argument` of a call, which is a kept tensor.
+void Passage::accumulate(func::CallOp forward, int64_t argument, Value gradient) {
+  nn::AccumulateOp::create(b, forward.getLoc(), gradient,
+                           readerOf(forward.getOperand(argument)).getStateSymbol(),
+                           nn::Slot::Gradient, DenseI64ArrayAttr());
+}
+
 /// `seen` is what a value of the forward is called on the way back.
-void Passage::back(const Call &call, Gradients &gradients, function_ref<Value(Value)> seen) {
+void Passage::back(const Call &call, Gradients &gradients, function_ref<Value(Value)> seen,
+                   std::vector<Deferred> &left) {
   const SplitKind &kind = *call.kind;
   func::CallOp forward = call.made;
   SmallVector<Value> inputs;
@@ -225,12 +245,13 @@ void Passage::back(const Call &call, Gradients &gradients, function_ref<Value(Va
   auto made = func::CallOp::create(b, forward.getLoc(), kind.backward, inputs);
   for (auto [a, gradient] : llvm::zip(kind.activeArguments, made.getResults())) {
     Value operand = forward.getOperand(a);
-    if (auto source = readerOf(operand))
-      nn::AccumulateOp::create(b, forward.getLoc(), gradient, source.getStateSymbol(),
-                               nn::Slot::Gradient, DenseI64ArrayAttr());
+    if (readerOf(operand))
+      accumulate(forward, a, gradient);
     else
       add(gradients, operand, gradient);
   }
+  if (kind.weights)
+    left.push_back({forward, made, call.kind});
 }
 
 void Passage::back(const Repeat &repeat, Gradients &gradients) {
@@ -239,37 +260,120 @@ void Passage::back(const Repeat &repeat, Gradients &gradients) {
   Block &from = forward.getBody().front();
   SmallVector<Value> carried =
       llvm::map_to_vector(forward.getLast(), [&](Value v) { return gradientOf(v, gradients); });
-  unsigned count = carried.size();
-  auto made = nn::RepeatOp::create(b, loc, TypeRange(ValueRange(carried)), TypeRange(),
-                                   forward.getCountAttr(), forward.getAlongAttr(),
-                                   DenseI64ArrayAttr(), DenseI64ArrayAttr(), b.getUnitAttr(),
-                                   forward.getLayersAttr(), carried, forward.getStacked());
-  OpBuilder::InsertionGuard guard(b);
-  SmallVector<Type> types(made.getResultTypes());
+  const auto count = static_cast<unsigned>(carried.size());
+  SmallVector<Type> types(TypeRange(ValueRange{carried}));
   for (auto [v, position] : repeat.stacked)
     types.push_back(v.getType());
-  Block *block =
-      b.createBlock(&made.getBody(), {}, types, SmallVector<Location>(types.size(), loc));
-  Gradients inner;
-  for (auto [v, gradient] :
-       llvm::zip(from.getTerminator()->getOperands().take_front(count), block->getArguments()))
-    add(inner, v, gradient);
-  IRMapping loads;
-  auto seen = [&](Value v) -> Value {
-    if (auto it = repeat.stacked.find(v); it != repeat.stacked.end())
-      return block->getArgument(count + it->second);
-    if (v.getParentBlock() != &from || loads.contains(v))
-      return loads.lookupOrDefault(v);
-    return b.clone(*v.getDefiningOp(), loads)->getResult(0);
-  };
-  for (const Call &call : llvm::reverse(repeat.calls))
-    back(call, inner, seen);
-  SmallVector<Value> yielded =
-      llvm::map_to_vector(from.getArguments(), [&](Value v) { return gradientOf(v, inner); });
-  nn::YieldOp::create(b, loc, yielded);
-  b.setInsertionPointAfter(made);
+  auto body = std::make_unique<Region>();
+  SmallVector<Type> kept;
+  DeferredRepeat left;
+  {
+    OpBuilder::InsertionGuard guard(b);
+    Block *block = b.createBlock(body.get(), {}, types, SmallVector<Location>(types.size(), loc));
+    Gradients inner;
+    for (auto [v, gradient] :
+         llvm::zip(from.getTerminator()->getOperands().take_front(count), block->getArguments()))
+      add(inner, v, gradient);
+    IRMapping loads;
+    auto seen = [&](Value v) -> Value {
+      if (auto it = repeat.stacked.find(v); it != repeat.stacked.end())
+        return block->getArgument(count + it->second);
+      if (v.getParentBlock() != &from || loads.contains(v))
+        return loads.lookupOrDefault(v);
+      return b.clone(*v.getDefiningOp(), loads)->getResult(0);
+    };
+    for (const Call &call : llvm::reverse(repeat.calls))
+      back(call, inner, seen, left.calls);
+    SmallVector<Value> yielded =
+        llvm::map_to_vector(from.getArguments(), [&](Value v) { return gradientOf(v, inner); });
+    // What is put off reads slices that are there, and others that must be kept.
+    for (const Deferred &call : left.calls)
+      for (SplitKind::WeightInput input : call.kind->weightInputs)
+        if (Value v = inputOf(call, input);
+            isOfIteration(v, block, count) &&
+            !llvm::is_contained(ArrayRef(yielded).drop_front(count), v)) {
+          yielded.push_back(v);
+          kept.push_back(
+              stackedType(v.getType(), forward.getIterations(), b.getStringAttr("layer")));
+        }
+    nn::YieldOp::create(b, loc, yielded);
+  }
+  auto along = b.getArrayAttr({b.getStringAttr("layer")});
+  auto made =
+      nn::RepeatOp::create(b, loc, TypeRange(ValueRange(carried)), kept, forward.getCountAttr(),
+                           along, DenseI64ArrayAttr(), DenseI64ArrayAttr(), b.getUnitAttr(),
+                           forward.getLayersAttr(), carried, forward.getStacked());
+  made.getBody().takeBody(*body);
   for (auto [v, gradient] : llvm::zip(forward.getCarried(), made.getLast()))
     add(gradients, v, gradient);
+  if (!left.calls.empty()) {
+    left.backward = made;
+    deferred.emplace_back(std::move(left));
+  }
+}
+
+/// What the weights of a call read, as the way back calls it.
+Value Passage::inputOf(Deferred call, SplitKind::WeightInput input) {
+  return input.isKept ? call.backward.getResult(call.kind->activeArguments.size() + input.index)
+                      : call.backward.getOperand(input.index);
+}
+
+void Passage::weights() {
+  for (auto &left : deferred)
+    if (auto *call = std::get_if<Deferred>(&left))
+      weights(*call, [](Value v) { return v; });
+    else
+      weights(std::get<DeferredRepeat>(left));
+}
+
+void Passage::weights(Deferred call, function_ref<Value(Value)> seen) {
+  SmallVector<Value> inputs;
+  for (SplitKind::WeightInput input : call.kind->weightInputs)
+    inputs.push_back(seen(inputOf(call, input)));
+  auto made = func::CallOp::create(b, call.forward.getLoc(), call.kind->weights, inputs);
+  for (auto [a, gradient] : llvm::zip(call.kind->weightArguments, made.getResults()))
+    accumulate(call.forward, a, gradient);
+}
+
+/// Through the layers once more, in the order of the way back.
+void Passage::weights(const DeferredRepeat &repeat) {
+  nn::RepeatOp backward = repeat.backward;
+  Block &from = backward.getBody().front();
+  const auto count = static_cast<unsigned>(backward.getCarried().size());
+  // Values of an iteration, and the stacked ones of which they are slices.
+  llvm::MapVector<Value, Value> slices;
+  for (const Deferred &call : repeat.calls)
+    for (SplitKind::WeightInput input : call.kind->weightInputs)
+      if (Value v = inputOf(call, input); v.getParentBlock() == &from) {
+        if (auto argument = dyn_cast<BlockArgument>(v);
+            argument && argument.getArgNumber() >= count)
+          slices[v] = backward.getScanned()[argument.getArgNumber() - count];
+        else
+          for (auto [yielded, whole] : llvm::zip(
+                   from.getTerminator()->getOperands().drop_front(count), backward.getStacked()))
+            if (yielded == v)
+              slices[v] = whole;
+      }
+  SmallVector<Value> scanned;
+  SmallVector<Type> types;
+  for (auto &[slice, whole] : slices) {
+    scanned.push_back(whole);
+    types.push_back(slice.getType());
+  }
+  Location loc = backward.getLoc();
+  auto made =
+      nn::RepeatOp::create(b, loc, TypeRange(), TypeRange(), backward.getCountAttr(),
+                           backward.getAlongAttr(), DenseI64ArrayAttr(), DenseI64ArrayAttr(),
+                           b.getUnitAttr(), backward.getLayersAttr(), ValueRange(), scanned);
+  OpBuilder::InsertionGuard guard(b);
+  Block *block =
+      b.createBlock(&made.getBody(), {}, types, SmallVector<Location>(types.size(), loc));
+  IRMapping own;
+  for (auto [entry, argument] : llvm::zip(slices, block->getArguments()))
+    own.map(entry.first, argument);
+  for (const Deferred &call : repeat.calls)
+    weights(call, [&](Value v) { return own.lookupOrDefault(v); });
+  nn::YieldOp::create(b, loc, ValueRange());
 }
 
 } // namespace cleave

@@ -34,6 +34,9 @@ public:
   llvm::SmallVector<mlir::Value> backward(mlir::ValueRange outputs, mlir::ValueRange gradients,
                                           mlir::ValueRange inputs);
 
+  /// What kinds put off on the way back (`SplitKind::weights`).
+  void weights();
+
 private:
   using Gradients = llvm::DenseMap<mlir::Value, mlir::Value>;
   struct Call {
@@ -45,6 +48,17 @@ private:
     std::vector<Call> calls;
     /// Values of its block and which stacked result has them.
     llvm::MapVector<mlir::Value, unsigned> stacked;
+  };
+
+  /// What is left of the way back of a call, and in a repeat of that which goes back
+  /// through its layers.
+  struct Deferred {
+    mlir::func::CallOp forward, backward;
+    SplitKind *kind;
+  };
+  struct DeferredRepeat {
+    nn::RepeatOp backward;
+    std::vector<Deferred> calls;
   };
 
   /// The gradients of what was given in pieces.
@@ -59,8 +73,12 @@ private:
   void stack(const Call &call, Repeat &into, mlir::Block *block);
 
   void back(const Call &call, Gradients &gradients,
-            llvm::function_ref<mlir::Value(mlir::Value)> seen);
+            llvm::function_ref<mlir::Value(mlir::Value)> seen, std::vector<Deferred> &left);
   void back(const Repeat &repeat, Gradients &gradients);
+  void accumulate(mlir::func::CallOp forward, int64_t argument, mlir::Value gradient);
+  static mlir::Value inputOf(Deferred call, SplitKind::WeightInput input);
+  void weights(Deferred call, llvm::function_ref<mlir::Value(mlir::Value)> seen);
+  void weights(const DeferredRepeat &repeat);
   void add(Gradients &gradients, mlir::Value of, mlir::Value gradient);
   mlir::Value gradientOf(mlir::Value v, Gradients &gradients);
   mlir::Value constant(mlir::Location loc, mlir::Type type, double value);
@@ -70,6 +88,8 @@ private:
   bool record;
   mlir::IRMapping map;
   std::vector<std::variant<Call, Repeat, Pieces>> steps;
+  /// In the order in which the way back meets them.
+  std::vector<std::variant<Deferred, DeferredRepeat>> deferred;
   mlir::Value loss;
 };
 

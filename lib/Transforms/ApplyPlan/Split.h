@@ -29,6 +29,17 @@ struct SplitKind {
   /// Positions of the results that have a gradient, and of the arguments that
   /// get one.
   llvm::SmallVector<int64_t> activeResults, activeArguments;
+
+  /// Where gradients of weights are apart: what computes those of `weightArguments`
+  /// from `weightInputs`, each an argument of the backward half or a value that it
+  /// keeps, which are its results behind the gradients. Else null.
+  mlir::func::FuncOp weights;
+  struct WeightInput {
+    bool isKept;
+    unsigned index;
+  };
+  llvm::SmallVector<WeightInput> weightInputs;
+  llvm::SmallVector<int64_t> weightArguments;
 };
 
 /// Splits `@k.joint` into `@k.forward(args) -> (results, saved…)` and
@@ -41,5 +52,10 @@ struct SplitKind {
 SplitKind splitJoint(mlir::func::FuncOp joint,
                      const std::optional<llvm::StringSet<>> &saved = std::nullopt,
                      llvm::StringRef unsaved = "");
+
+/// Moves the gradients of parameters that are products of matrices, and nothing else
+/// needs, from the backward half of `kind` to a third function `@k.weights`. `original`
+/// is the kind itself.
+void splitWeights(SplitKind &kind, mlir::func::FuncOp original);
 
 } // namespace cleave

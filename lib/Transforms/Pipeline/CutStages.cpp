@@ -286,6 +286,9 @@ LogicalResult cutStages(ModuleOp model, plan::SolutionOp solution) {
     part->setAttr("pipe.axes", b.getArrayAttr(SmallVector<Attribute>(over.begin(), over.end())));
     part->setAttr("pipe.ranks", b.getI64IntegerAttr(ranks));
     part->setAttr("pipe.stages", b.getI64IntegerAttr(static_cast<int64_t>(ends->size())));
+    if (llvm::any_of(model.getOps<pipe::ScheduleOp>(),
+                     [](pipe::ScheduleOp s) { return s.getTable().hasWeightGradients(); }))
+      part->setAttr("pipe.weights_apart", b.getUnitAttr());
     PartBuilder builder(model, layers, part);
     for (auto stage = rank; stage < static_cast<int64_t>(ends->size()); stage += ranks)
       builder.addStage(stage, stage == 0 ? 0 : (*ends)[stage - 1], (*ends)[stage]);

@@ -30,7 +30,8 @@ def CutStagesPass : Pass<"cleave-pipeline-cut", "::mlir::ModuleOp"> {
     parameter of many layers becomes one of those that the stage has. One that other
     places have too (`plan.shared`) names them in `pipe.ranks`. A module has `pipe.index`,
     its place of `pipe.ranks` along `pipe.axes`, and `pipe.stages`, the number of all
-    stages.
+    stages. Where the module holds a schedule that keeps gradients of weights apart,
+    `pipe.weights_apart` says so.
 
     Precondition: a model with `@forward`, and one `plan.solution` with a pipeline, which
     passes `cleave-plan-check`.
