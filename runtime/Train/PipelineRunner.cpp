@@ -63,8 +63,8 @@ std::vector<ChannelPlan> channelsOf(const Image &image) {
   return channels;
 }
 
-StatusOr<std::unique_ptr<PipelineRunner>>
-PipelineRunner::create(const Program &program, World &world, Executor &executor) {
+StatusOr<std::unique_ptr<PipelineRunner>> PipelineRunner::create(const Program &program,
+                                                                 World &world, Executor &executor) {
   std::unique_ptr<PipelineRunner> runner(new PipelineRunner(program, world, executor));
   CLEAVE_RT_RETURN_IF_ERROR(runner->prepare());
   return runner;
@@ -102,17 +102,16 @@ Status PipelineRunner::prepare() {
 
 StatusOr<PipelineRunner::Step> PipelineRunner::prepareTransfer(const PipelineAction &action) {
   const std::vector<int64_t> lane = program.mesh.groupOf(world.rank(), pipeline.axes);
-  CLEAVE_RT_ASSIGN_OR_RETURN(Channel * channel,
-                             world.channel(keyOf(action, lane, pipeline.index)));
+  CLEAVE_RT_ASSIGN_OR_RETURN(Channel * channel, world.channel(keyOf(action, lane, pipeline.index)));
   return Step{action, channel, &piecesOf(action)};
 }
 
 const PipelineRunner::Pieces &PipelineRunner::piecesOf(const PipelineAction &action) {
   const auto slots = static_cast<size_t>(program.slots());
-  auto &made = pieces[(static_cast<size_t>(action.stage) * slots +
-                       static_cast<size_t>(action.slot)) *
-                          PipelineAction::kinds +
-                      static_cast<size_t>(action.kind)];
+  auto &made =
+      pieces[(static_cast<size_t>(action.stage) * slots + static_cast<size_t>(action.slot)) *
+                 PipelineAction::kinds +
+             static_cast<size_t>(action.kind)];
   if (made)
     return *made;
   made = std::make_unique<Pieces>();
@@ -139,8 +138,8 @@ Error PipelineRunner::failed(const Error &error, const PipelineAction &action) c
   with.notes.push_back(
       {{},
        fmt::format("on rank {} in {} of stage {}, micro-batch {}", world.rank(),
-                   nameOf(action.kind),
-                   pipeline.stages[static_cast<size_t>(action.stage)].number, action.microBatch)});
+                   nameOf(action.kind), pipeline.stages[static_cast<size_t>(action.stage)].number,
+                   action.microBatch)});
   return with;
 }
 
