@@ -31,7 +31,8 @@ std::vector<std::string> tensorsOf(const tiny::PipelineShape &shape) {
 }
 
 void expectClose(double a, double b, const std::string &what) {
-  EXPECT_TRUE(std::abs(a - b) <= 2e-6 * std::max(1.0, std::abs(b))) << what << ": " << a << ", " << b;
+  EXPECT_TRUE(std::abs(a - b) <= 2e-6 * std::max(1.0, std::abs(b)))
+      << what << ": " << a << ", " << b;
 }
 
 void expectSameLog(const TrainRun &run, const std::string &a, const std::string &b, int64_t first,
@@ -86,10 +87,9 @@ TEST_P(Stages, ReadWhatTheWholeModelSavedAndTheOtherWayRound) {
   const std::vector<std::pair<const Image *, const Image *>> orders = {
       {&whole, &stages}, {&stages, &whole}, {&stages, &stages}};
   for (size_t i = 0; i < orders.size(); ++i) {
-    const std::string save = run.file("save" + std::to_string(i)),
-                      log = "log" + std::to_string(i), out = "out" + std::to_string(i);
-    ASSERT_EQ(run(*orders[i].first,
-                  {"--steps", "4", "--checkpoint", save, "--log", run.file(log)}),
+    const std::string save = run.file("save" + std::to_string(i)), log = "log" + std::to_string(i),
+                      out = "out" + std::to_string(i);
+    ASSERT_EQ(run(*orders[i].first, {"--steps", "4", "--checkpoint", save, "--log", run.file(log)}),
               0);
     ASSERT_EQ(run(*orders[i].second, {"--steps", "9", "--checkpoint", save, "--resume", "--log",
                                       run.file(log), "--export", run.file(out)}),
@@ -105,8 +105,8 @@ INSTANTIATE_TEST_SUITE_P(
                     tiny::PipelineShape{.buffers = 4, .inTurn = false, .weightsApart = true},
                     tiny::PipelineShape{.dataRanks = 2, .pipelineRanks = 3, .microBatch = 1},
                     tiny::PipelineShape{.stagesEach = 2, .buffers = 4, .inTurn = false},
-                    tiny::PipelineShape{.pipelineRanks = 4, .microBatches = 7,
-                                        .weightsApart = true}));
+                    tiny::PipelineShape{
+                        .pipelineRanks = 4, .microBatches = 7, .weightsApart = true}));
 
 TEST(Pipeline, TakesWeightsFromFilesByEitherName) {
   TrainRun run(6 * 100 + 1, tiny::pipelineKernels());

@@ -90,11 +90,16 @@ void failLate(void *const *args, int64_t begin, int64_t end) {
 }
 
 constexpr KernelSymbol table[] = {{"fail_late", failLate},
-    {"count_targets", countTargets}, {"enter", enter},
-    {"affine", affine},              {"compare", compare},
-    {"add_up", addUp},               {"affine_back", affineBack},
-    {"affine_weights", affineWeights}, {"add_squares", addSquares},
-    {"root", root},                  {"add", add}};
+                                  {"count_targets", countTargets},
+                                  {"enter", enter},
+                                  {"affine", affine},
+                                  {"compare", compare},
+                                  {"add_up", addUp},
+                                  {"affine_back", affineBack},
+                                  {"affine_weights", affineWeights},
+                                  {"add_squares", addSquares},
+                                  {"root", root},
+                                  {"add", add}};
 
 struct Packer {
   int32_t segment;
@@ -205,8 +210,8 @@ private:
     Exchange &e = p.exchange;
     e.tokens = io.take(ids);
     e.targets = io.take(ids);
-    for (auto *scalar : {&e.learningRate, &e.correction1, &e.correction2, &e.gradientNorm,
-                         &e.validCount})
+    for (auto *scalar :
+         {&e.learningRate, &e.correction1, &e.correction2, &e.gradientNorm, &e.validCount})
       *scalar = io.take(4);
     e.loss = io.take(4);
     values = constant("values", static_cast<double>(shape.microBatch * sequence));
@@ -215,8 +220,7 @@ private:
     squares = arena.take(4);
     for (const Region &region : {e.loss, *e.validCount, squares})
       begin({ZeroCommand{region}, "", 0, 0});
-    p.entry(EntryKind::Count) = {
-        kernel("count_targets", {e.targets, *e.validCount, values})};
+    p.entry(EntryKind::Count) = {kernel("count_targets", {e.targets, *e.validCount, values})};
     p.entry(EntryKind::Prepare) = {sum(0, *e.validCount, "count")};
   }
 
@@ -284,21 +288,20 @@ private:
     commands.push_back(
         kernel("affine", {layer.in, *layer.entry.slot(Slot::Value), layer.out, values}));
     if (number == stages - 1)
-      commands.push_back(kernel("compare", {layer.out, p.exchange.targets, *tie.slot(Slot::Value),
-                                            *p.exchange.validCount, p.exchange.loss,
-                                            layer.outGradient, values}));
+      commands.push_back(
+          kernel("compare", {layer.out, p.exchange.targets, *tie.slot(Slot::Value),
+                             *p.exchange.validCount, p.exchange.loss, layer.outGradient, values}));
     return commands;
   }
 
   std::vector<Command> backwardOf(int64_t number, const Layer &layer) const {
-    std::vector<Command> commands = {kernel(
-        "affine_back",
-        {layer.outGradient, *layer.entry.slot(Slot::Value), layer.inGradient, values})};
+    std::vector<Command> commands = {
+        kernel("affine_back",
+               {layer.outGradient, *layer.entry.slot(Slot::Value), layer.inGradient, values})};
     if (number == stages - 1)
       commands.push_back(kernel("add_up", {layer.outGradient, lastTieGradient, values}));
     if (number == 0)
-      commands.push_back(
-          kernel("add_up", {layer.inGradient, *tie.slot(Slot::Gradient), values}));
+      commands.push_back(kernel("add_up", {layer.inGradient, *tie.slot(Slot::Gradient), values}));
     if (!shape.weightsApart)
       append(commands, weightsOf(layer));
     return commands;
