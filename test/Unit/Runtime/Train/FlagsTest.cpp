@@ -177,7 +177,7 @@ TEST(Report, CountsCommandsAsTheyRun) {
   Program program = tiny::program(2, 1, 1);
   const Command zero{ZeroCommand{{0, 0, 4}}, "layers.*/zero", 4, 50};
   program.entry(EntryKind::Prepare) = {zero, {RepeatCommand{7, 0, 1, {zero, zero}}, "", 0, 0}};
-  const std::string text = describeProgram(program);
+  const std::string text = describeImage(program);
   EXPECT_NE(text.find("prepare      15 commands, 750 operations"), std::string::npos) << text;
 }
 

@@ -13,7 +13,7 @@
 
 using namespace cleave::rt;
 
-TrainRun::TrainRun(int64_t tokenCount) {
+TrainRun::TrainRun(int64_t tokenCount, KernelTable kernels) : kernels(kernels) {
   std::string bytes;
   uint32_t state = 1;
   for (int64_t i = 0; i < tokenCount; ++i) {
@@ -36,7 +36,7 @@ int TrainRun::operator()(const Image &image, std::vector<std::string> flags,
     argv.push_back(flag.c_str());
   const std::string text = toImageText(image);
   return trainMain(static_cast<int>(argv.size()), argv.data(),
-                   {.image = text, .kernels = tiny::kernels(), .hooks = hooks});
+                   {.image = text, .kernels = kernels, .hooks = hooks});
 }
 
 int TrainRun::inChild(const Image &image, std::vector<std::string> flags,

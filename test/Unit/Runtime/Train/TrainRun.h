@@ -14,7 +14,8 @@
 class TrainRun {
 public:
   /// Tokens of a fixed pseudo-random sequence, as the data file `tokens.bin`.
-  explicit TrainRun(int64_t tokenCount = 6 * 40 + 1);
+  explicit TrainRun(int64_t tokenCount = 6 * 40 + 1,
+                    cleave::rt::KernelTable kernels = tiny::kernels());
 
   std::string file(const std::string &name) const { return folder.file(name); }
   const std::vector<int> &tokens() const { return values; }
@@ -32,5 +33,6 @@ public:
 
 private:
   TemporaryFolder folder;
+  cleave::rt::KernelTable kernels;
   std::vector<int> values;
 };
