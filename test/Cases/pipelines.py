@@ -226,18 +226,106 @@ class Pipelines(harness.Case):
         self.assertTrue(error["suggestions"], error)
         self.assertTrue(error["where"], error)
 
-    def test_running_one_is_refused(self):
-        """Whatever goes further than the table, whether the plan is made or read."""
-        path = self.path("made.mlir")
+    def edited_plan(self, model, ranks, pins, changes, values=None):
+        """A plan file with some of the printed plan's text replaced."""
+        text = self.printed(model, ranks, pins, "plan", values)
+        for old, new in changes:
+            self.assertIn(old, text)
+            text = text.replace(old, new, 1)
+        path = self.fresh("plan", ".mlir")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(self.printed(config(), 2, "pp=2", "plan"))
-        for extra in ([], ["--emit=apply"], ["--emit=dist"], ["--emit=exec"], ["--emit=image"]):
-            for pins, plan in (("pp=2", []), (None, ["--plan", path])):
-                with self.subTest(extra=extra, pins=pins):
-                    error = self.refused_compile("plan.pipeline_unsupported", config(), 2, pins,
-                                                 recipe(), extra=[*plan, *extra])
-                    self.assertTrue(error["given"] and error["rule"])
-                    self.assertIn("--pin pp=1", error["suggestions"])
+            file.write(text)
+        return path
+
+    def test_trains_as_one_rank(self):
+        """Any schedule, number of micro-batches and company of other axes."""
+        for model in ("t0", "t0-tied"):
+            want = self.golden_run(model, 5)
+            for layout in ("2:pp=2", "2:pp=2,micro_batch=8", "2:pp=2,schedule=gpipe",
+                           "3:pp=3,micro_batch=4", "2:pp=2,vp=3", "4:pp=4,schedule=zb-h1",
+                           "6:pp=6,micro_batch=2", "4:pp=2,dp=2,zero=2", "4:pp=2,tp=2,sp=1",
+                           "6:pp=3,cp=2,schedule=zb-h1", "2:pp=2,recompute=full"):
+                with self.subTest(model=model, layout=layout):
+                    self.assertSteps(self.golden_run(model, 5, layout=layout), want, 1e-5, 2e-5)
+
+    def test_uneven_stages_and_ranks(self):
+        """Stages of the embedding, of the head, of most layers; tokens in uneven shares."""
+        want = self.golden_run("t0-tied", 4)
+        model = harness.golden("t0-tied", "config.json")
+        first = 'plan.stage layers ["embed", "block"] counts [1, 2]'
+        last = 'plan.stage layers ["block", "head"] counts [2, 1]'
+        for stages in ((1, 4), (0, 5)):
+            alone, rest = ('layers ["embed"] counts [1]', 'layers ["block", "head"] counts [4, 1]')
+            if stages[0] == 0:
+                alone, rest = ('layers ["embed", "block"] counts [1, 4]', 'layers ["head"] counts [1]')
+            plan = self.edited_plan(model, 2, "pp=2", [(first, "plan.stage " + alone),
+                                                       (last, "plan.stage " + rest)])
+            binary = self.compiled(model, 2, None, None, ["--plan", plan])
+            rows, _ = self.train(binary, harness.golden("t0-tied", "tokens.bin"), 4, "--init",
+                                 harness.golden("t0-tied", "model.safetensors"))
+            self.assertSteps(rows, want, 1e-5, 2e-5)
+        odd = recipe(sequence_length=13, global_batch=6)
+        data = harness.golden("t0-vocab251", "tokens.bin")
+        alone, _ = self.train(self.compiled(config("t0-vocab251"), 1, None, odd), data, 4)
+        for ranks, pins in ((6, "pp=2,dp=3,zero=3"), (6, "pp=3,tp=2,sp=1"), (6, "pp=2,cp=3")):
+            with self.subTest(pins=pins):
+                cut, _ = self.train(self.compiled(config("t0-vocab251"), ranks, pins, odd), data, 4)
+                self.assertSteps(cut, alone, 1e-5, 2e-5)
+
+    def test_saved_under_one_layout_read_under_another(self):
+        """E03, E06: a pipeline goes on from where others stopped, and they from it."""
+        values = recipe(learning_rate={"schedule": "constant", "peak": 1e-3, "warmup": 0})
+        for model in ("t0", "t0-tied"):
+            folder, log = self.fresh("checkpoint"), self.fresh("log", ".jsonl")
+            flags = ["--checkpoint", folder, "--resume"]
+            for steps, layout in ((2, "4:pp=2,tp=2,sp=1"), (4, "1"), (6, "3:pp=3"),
+                                  (8, "4:dp=2,tp=2,zero=3"), (10, "4:pp=2,vp=2,dp=2,zero=1")):
+                rows = self.golden_run(model, steps, *flags, layout=layout, log=log,
+                                       recipe_values=values)
+            want = self.golden_run(model, 10, recipe_values=values)
+            self.assertSteps(rows, want, 1e-5, 2e-5)
+
+    def exported(self, layout, *flags, model="t0-tied", steps=0):
+        out = self.fresh("export")
+        ranks, _, pins = layout.partition(":")
+        binary = self.compiled(harness.golden(model, "config.json"), ranks, pins)
+        self.train(binary, harness.golden(model, "tokens.bin"), steps, "--export", out, *flags)
+        return harness.read_safetensors(out + "/model.safetensors")
+
+    def test_weights_start_and_leave_alike(self):
+        """Initial weights depend on seed, name and element alone; a tied matrix is saved once."""
+        alone = self.exported("1")
+        self.assertNotIn("lm_head.weight", alone)
+        for layout in ("2:pp=2", "4:pp=2,tp=2", "6:pp=6,micro_batch=1"):
+            self.assertEqual(self.exported(layout), alone)
+
+    def test_twice_the_same(self):
+        runs = [self.exported("4:pp=2,dp=2,zero=1", steps=3) for _ in range(2)]
+        self.assertEqual(runs[0], runs[1])
+
+    def test_evaluates(self):
+        """Three sequences, evaluated where a batch has eight, on stages that pass them on."""
+        values = recipe(learning_rate={"schedule": "constant", "peak": 0})
+        rows = []
+        for layout in ("1", "2:pp=2", "2:pp=2,vp=2", "4:pp=2,dp=2,micro_batch=2", "3:pp=3"):
+            log = self.fresh("log", ".jsonl")
+            self.golden_run("t0", 1, "--eval-data", harness.golden("t0", "tokens.bin"),
+                            "--eval-sequences", "3", layout=layout, recipe_values=values, log=log)
+            (row,) = harness.read_rows(log, "eval_loss")
+            self.assertEqual(row["eval_tokens"], 3 * 32)
+            rows.append(row["eval_loss"])
+        for loss in rows[1:]:
+            self.assertTrue(abs(loss - rows[0]) <= 1e-6, rows)
+
+    def test_memory_of_micro_batches_in_flight(self):
+        """B04, C05: GPipe keeps all micro-batches, 1F1B on rank r at most P - r."""
+        def slots(pins):
+            image = json.loads(self.printed(config(), 4, pins, "image", recipe(global_batch=8)))
+            return [next((s.get("copies", 1) for s in program["segments"] if s["name"] == "slots"))
+                    for program in image["programs"]]
+        self.assertEqual(slots("pp=4,micro_batch=1"), [4, 3, 2, 1])
+        self.assertEqual(slots("pp=4,micro_batch=1,schedule=gpipe"), [8, 8, 8, 8])
+        self.assertEqual(slots("pp=4,micro_batch=4"), [2, 2, 2, 1])
 
 
 harness.main()

@@ -37,7 +37,7 @@ class Refusals(harness.Case):
             ("tp=2.0", "plan.bad_pin"), ("tp=2,tp=2", "plan.bad_pin"),
             ("tp=2, tp=2", "plan.bad_pin"), ("sp=2", "plan.bad_pin"), ("vocab=2", "plan.bad_pin"),
             ("foo=1", "plan.unknown_pin", "foo"), ("=2", "plan.unknown_pin"),
-            ("micro_batch=0", "plan.bad_pin"), ("pp=2", "plan.pipeline_unsupported", "pp=1"),
+            ("micro_batch=0", "plan.bad_pin"),
             ("pp=0", "plan.bad_pin", "pp=0"), ("pp=3", "plan.ranks_mismatch", "pp=3", "ranks=4"),
             ("pp=2,tp=4", "plan.ranks_mismatch", "pp=2", "tp=4", "ranks=4"),
             ("pp=4,vp=2", "plan.stages_gt_layers", "vp=2", "layers=6"),

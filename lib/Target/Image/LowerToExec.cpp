@@ -287,9 +287,10 @@ static exec::ProgramOp createProgram(ModuleOp module) {
   if (!program.getPart())
     add(exec::EntryKind::Microbatch);
   for (int64_t stage : stagesOf(module))
-    for (auto kind :
-         {exec::EntryKind::Forward, exec::EntryKind::Backward, exec::EntryKind::Evaluate})
-      add(kind, b.getI64IntegerAttr(stage));
+    for (auto kind : {exec::EntryKind::Forward, exec::EntryKind::Backward, exec::EntryKind::Weights,
+                      exec::EntryKind::Evaluate})
+      if (functionOf(module, kind, stage))
+        add(kind, b.getI64IntegerAttr(stage));
   add(exec::EntryKind::Update);
   add(exec::EntryKind::Evaluate);
   return program;

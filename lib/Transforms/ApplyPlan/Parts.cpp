@@ -108,8 +108,9 @@ private:
       Made &other = made[source->second];
       const unsigned result = addResult(other, v, "tape." + Twine(taped), /*isTape=*/true);
       attributes.set("nn.name", other.resultAttributes[result].get("nn.name"));
-      attributes.set("dist.as", b.getArrayAttr({FlatSymbolRefAttr::get(other.function.getNameAttr()),
-                                                b.getI64IntegerAttr(result)}));
+      attributes.set("dist.as",
+                     b.getArrayAttr({FlatSymbolRefAttr::get(other.function.getNameAttr()),
+                                     b.getI64IntegerAttr(result)}));
     }
     one.arguments.push_back(attributes);
     return one.known[v] = one.body->addArgument(v.getType(), v.getLoc());
@@ -118,8 +119,8 @@ private:
   void finish(Made &one) {
     b.setInsertionPointToEnd(one.body);
     func::ReturnOp::create(b, whole.getLoc(), one.results);
-    one.function.setType(b.getFunctionType(one.body->getArgumentTypes(),
-                                           TypeRange(ValueRange(one.results))));
+    one.function.setType(
+        b.getFunctionType(one.body->getArgumentTypes(), TypeRange(ValueRange(one.results))));
     for (auto [i, attributes] : llvm::enumerate(one.arguments))
       one.function.setArgAttrs(i, attributes.getDictionary(b.getContext()));
     for (auto [i, attributes] : llvm::enumerate(one.resultAttributes))
