@@ -63,8 +63,11 @@ public:
     addChunk(solutionOf(*plan));
     if (!layout.stageSizes.empty())
       setStages(solutionOf(*plan));
-    if (!layout.zigzag)
-      plan::entry<plan::BatchOp>(solutionOf(*plan)).removeZigzagAttr();
+    auto batch = plan::entry<plan::BatchOp>(solutionOf(*plan));
+    if (layout.zigzag.empty())
+      batch.removeZigzagAttr();
+    else if (layout.zigzag != "context")
+      batch.setZigzagAttr(Builder(&context).getStrArrayAttr({layout.zigzag}));
     need(withDiagnostics(context,
                          [&] { return checkPlan(solutionOf(*plan), *module, request.ranks); }));
     need(applyPhase(*module, *plan, OptimizerSettings()));
