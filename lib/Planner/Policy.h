@@ -1,8 +1,9 @@
 //===- Policy.h - Which dimension takes which axis -------------------------===//
 //
 // The fixed choice that stands in where nothing is pinned: lists of dimension
-// names in order of preference. A group of names shares an axis: the first name
-// takes the largest part that divides it, the next the rest.
+// names in order of preference. The sequence takes the context axis wherever it can be cut. A group
+// of names shares an axis: the first name takes the largest part that divides it, the next the
+// rest.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

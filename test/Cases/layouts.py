@@ -190,11 +190,12 @@ class Layouts(harness.Case):
         folder, log = self.fresh("checkpoint"), self.path("log.jsonl")
         flags = ["--checkpoint", folder, "--resume"]
         for steps, layout in ((2, "2:dp=2,zero=1"), (4, "4:dp=4,zero=3"),
-                              (6, "4:dp=2,tp=2,zero=2")):
+                              (6, "4:dp=2,tp=2,zero=2"), (8, "3:cp=3,zero=3"),
+                              (10, "4:dp=2,cp=2,zero=1")):
             rows = self.golden_run("t0", steps, *flags, layout=layout, log=log,
                                    recipe_values=harness.recipe(learning_rate={
                                        "schedule": "constant", "peak": 1e-3, "warmup": 0}))
-        want = self.golden_run("t0", 6, recipe_values=harness.recipe(learning_rate={
+        want = self.golden_run("t0", 10, recipe_values=harness.recipe(learning_rate={
             "schedule": "constant", "peak": 1e-3, "warmup": 0}))
         self.assertSteps(rows, want, 1e-5, 1e-5)
 

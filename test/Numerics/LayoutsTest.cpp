@@ -123,9 +123,13 @@ static void addContexts(std::vector<Layout> &out) {
   // Tokens in the order in which they come.
   for (int64_t cp : {2, 5}) {
     Layout plain{"_inorder", 1, 2, true};
-    plain.zigzag = false;
+    plain.zigzag = "";
     add(cp, plain);
   }
+  // In zig-zag over an axis along which attention is not cut.
+  Layout heads{"_tp4_sp_zigzag", 1, 4, true};
+  heads.zigzag = "tensor";
+  add(1, heads);
 }
 
 static std::vector<Layout> layouts() {

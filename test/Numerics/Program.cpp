@@ -63,8 +63,11 @@ public:
     addChunk(solutionOf(*plan));
     if (!layout.stageSizes.empty())
       setStages(solutionOf(*plan));
-    if (!layout.zigzag)
-      plan::entry<plan::BatchOp>(solutionOf(*plan)).removeZigzagAttr();
+    auto batch = plan::entry<plan::BatchOp>(solutionOf(*plan));
+    if (layout.zigzag.empty())
+      batch.removeZigzagAttr();
+    else if (layout.zigzag != "context")
+      batch.setZigzagAttr(Builder(&context).getStrArrayAttr({layout.zigzag}));
     need(withDiagnostics(context,
                          [&] { return checkPlan(solutionOf(*plan), *module, request.ranks); }));
     need(applyPhase(*module, *plan, OptimizerSettings()));
@@ -130,8 +133,14 @@ private:
     }
     if (layout.batchPieces * layout.sequencePieces == 1)
       return;
-    plan::ChunkOp::create(b, solution.getLoc(), "head", b.getStrArrayAttr({"batch", "sequence"}),
-                          ArrayRef<int64_t>{layout.batchPieces, layout.sequencePieces});
+    // Uneven shares of a sequence have no equal pieces, not even one.
+    SmallVector<StringRef> along = {"batch", "sequence"};
+    SmallVector<int64_t> pieces = {layout.batchPieces, layout.sequencePieces};
+    if (layout.cp > 1 && layout.sequencePieces == 1) {
+      along.pop_back();
+      pieces.pop_back();
+    }
+    plan::ChunkOp::create(b, solution.getLoc(), "head", b.getStrArrayAttr(along), pieces);
   }
 
   /// Deals the layers out as the layout says.

@@ -33,9 +33,10 @@ struct Layout {
   /// Sequences of the step, and tokens of each.
   int64_t batch = 8;
   int64_t length = 32;
-  /// Ranks that share a sequence, in zig-zag order or in the order of tokens.
+  /// Ranks that share a sequence, and the axis over which tokens are dealt out in
+  /// zig-zag; empty: they stand in order.
   int64_t cp = 1;
-  bool zigzag = true;
+  std::string zigzag = "context";
   /// Ranks of a pipeline, stages on each, and its schedule.
   int64_t pp = 1, vp = 1;
   std::string schedule = "1f1b";

@@ -15,13 +15,24 @@ Part::Part(ModuleOp module) : module(module), mesh(*module.getOps<dist::MeshOp>(
   options.ranks = static_cast<unsigned>(mesh.ranks());
 }
 
+/// The rows of every sequence in zig-zag order over `blocks`.
+static HostTensor inZigzag(const HostTensor &whole, int64_t blocks) {
+  const int64_t length = whole.shape[1];
+  const std::vector<int64_t> order = rt::zigzagOrder(length, blocks);
+  HostTensor out(whole.shape);
+  for (int64_t i = 0; i < whole.size(); ++i)
+    out.data[i] = whole.data[i / length * length + order[i % length]];
+  return out;
+}
+
 RankTensors Part::cutFor(StringRef entry, unsigned i, const HostTensor &whole) const {
-  auto sharding =
-      ModuleOp(module).lookupSymbol<func::FuncOp>(entry).getArgAttrOfType<dist::ShardingAttr>(
-          i, "dist.sharding");
+  auto function = ModuleOp(module).lookupSymbol<func::FuncOp>(entry);
+  auto sharding = function.getArgAttrOfType<dist::ShardingAttr>(i, "dist.sharding");
+  auto zigzag = function.getArgAttrOfType<IntegerAttr>(i, "nn.zigzag");
+  const HostTensor placed = zigzag ? inZigzag(whole, zigzag.getInt()) : whole;
   RankTensors blocks;
   for (int64_t r = 0; r < mesh.ranks(); ++r)
-    blocks.push_back(dist::cutBlock(whole, sharding, mesh, r));
+    blocks.push_back(dist::cutBlock(placed, sharding, mesh, r));
   return blocks;
 }
 

@@ -346,3 +346,41 @@ plan.solution version 1 {
     plan.stage layers ["d"] counts [1]
   }
 }
+
+// -----
+
+// Attention's queries can be cut if they have positions, its keys never.
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#bs = #nn.dims<batch, sequence>
+func.func private @block(%q: tensor<1x4x2x4xf32, #q>, %p: tensor<1x4xi32, #bs>) attributes {nn.kind = "block"} {
+  %y, %lse = nn.attention %q, %q, %q, %p, %p {scale = 0.5 : f64, nn.path = "placed"} : (tensor<1x4x2x4xf32, #q>, tensor<1x4x2x4xf32, #q>, tensor<1x4x2x4xf32, #q>, tensor<1x4xi32, #bs>, tensor<1x4xi32, #bs>) -> (tensor<1x4x2x4xf32, #q>, tensor<1x4x2xf32, #l>)
+  return
+}
+plan.solution version 1 {
+  plan.batch global 1 micro 1 sequence 4
+  plan.axis "context" [4]
+  plan.layout {sequence = ["context"]}
+  // expected-error@below {{plan.factor_not_shardable: 'key_sequence' of 'placed' cannot be cut}}
+  // expected-note@below {{rule: an operator says of which of its factors it needs all}}
+  // expected-note@below {{suggestion: remove 'key_sequence' from the line}}
+  plan.assign "block" "placed" {key_sequence = ["context"]}
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+func.func private @block(%q: tensor<1x4x2x4xf32, #q>) attributes {nn.kind = "block"} {
+  %y, %lse = nn.attention %q, %q, %q {scale = 0.5 : f64, nn.path = "rows"} : (tensor<1x4x2x4xf32, #q>, tensor<1x4x2x4xf32, #q>, tensor<1x4x2x4xf32, #q>) -> (tensor<1x4x2x4xf32, #q>, tensor<1x4x2xf32, #l>)
+  return
+}
+plan.solution version 1 {
+  plan.batch global 1 micro 1 sequence 4
+  plan.axis "context" [4]
+  plan.layout {sequence = ["context"]}
+  // expected-error@below {{plan.factor_not_shardable: 'sequence' of 'rows' cannot be cut}}
+  // expected-note@below {{rule: an operator says of which of its factors it needs all}}
+  // expected-note@below {{suggestion: remove 'sequence' from the line}}
+  plan.assign "block" "rows" {sequence = ["context"]}
+}

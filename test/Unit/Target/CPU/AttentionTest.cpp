@@ -261,7 +261,13 @@ INSTANTIATE_TEST_SUITE_P(Orders, PlacedAttention,
                                          Placed{200, 2, 0, 0}, Placed{200, 2, 1, 0},
                                          Placed{301, 3, 2, 0}, Placed{205, 7, 6, 0},
                                          Placed{301, 2, 1, 60}, Placed{230, 3, 0, 5},
-                                         Placed{13, 5, 4, 0}));
+                                         Placed{13, 5, 4, 0}),
+                         [](const testing::TestParamInfo<Placed> &info) {
+                           const Placed &p = info.param;
+                           return "s" + std::to_string(p.length) + "_rank" +
+                                  std::to_string(p.rank) + "of" + std::to_string(p.ranks) +
+                                  (p.window ? "_w" + std::to_string(p.window) : "");
+                         });
 
 TEST(AttentionAtPositions, SixteenLanes) {
   AttentionSizes s{1, 103, 2, 2, 40, 0.15, 60, 2.0, 205};
