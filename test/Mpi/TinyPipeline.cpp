@@ -25,8 +25,7 @@ void die(void *const *, int64_t, int64_t) {
 
 int main(int argc, char **argv) {
   Image image = tiny::pipeline({.dataRanks = 2});
-  std::vector<KernelSymbol> kernels(tiny::pipelineKernels().begin(),
-                                    tiny::pipelineKernels().end());
+  std::vector<KernelSymbol> kernels(tiny::pipelineKernels().begin(), tiny::pipelineKernels().end());
   kernels.push_back({"die", die});
   std::vector<const char *> arguments(argv, argv + argc);
   if (argc > 1 && std::strcmp(argv[1], "die") == 0) {

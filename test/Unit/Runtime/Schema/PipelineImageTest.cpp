@@ -79,11 +79,12 @@ size_t find(Image &image, size_t program, Kind kind, int32_t microBatch = 0) {
 
 TEST(PipelineImage, RefusesProgramsThatAreNotOfOneRun) {
   const Refusal refused;
-  refused("image.pipeline", "differ in their batch",
-          [](Image &i) { i.programs[1].batch.sequence = 12, i.programs[1].exchange.tokens.bytes *= 2,
-                         i.programs[1].exchange.tokens.offset = 1024,
-                         i.programs[1].exchange.targets = i.programs[1].exchange.tokens,
-                         i.programs[1].segments[2].bytes = 4096; });
+  refused("image.pipeline", "differ in their batch", [](Image &i) {
+    i.programs[1].batch.sequence = 12, i.programs[1].exchange.tokens.bytes *= 2,
+    i.programs[1].exchange.tokens.offset = 1024,
+    i.programs[1].exchange.targets = i.programs[1].exchange.tokens,
+    i.programs[1].segments[2].bytes = 4096;
+  });
   refused("image.pipeline", "differ in their model",
           [](Image &i) { i.programs[1].modelName = "another"; });
   refused("image.pipeline", "differ in their config",
@@ -109,16 +110,17 @@ TEST(PipelineImage, RefusesProgramsThatAreNotOfOneRun) {
           [](Image &i) { i.programs[1].state.back().counted = true; });
   refused("image.state", "counted by 0 programs",
           [](Image &i) { i.programs[0].state[0].counted = false; });
-  refused("image.state", "not alike",
-          [](Image &i) { i.programs[1].state.back().initial.std = 1; });
+  refused("image.state", "not alike", [](Image &i) { i.programs[1].state.back().initial.std = 1; });
 }
 
 TEST(PipelineImage, RefusesWhatLiesInTheWrongCopies) {
   const Refusal refused;
-  refused("image.segment", "\"slots\" has 2 copies; segments have one, or as many as a pipeline has slots (5)", [](Image &i) {
-    i.programs[0].segments[3].copies = 5;
-    i.programs[0].segments[4].copies = 2;
-  });
+  refused("image.segment",
+          "\"slots\" has 2 copies; segments have one, or as many as a pipeline has slots (5)",
+          [](Image &i) {
+            i.programs[0].segments[3].copies = 5;
+            i.programs[0].segments[4].copies = 2;
+          });
   refused("image.region", "of which there are 2 copies",
           [](Image &i) { i.programs[0].exchange.loss = {4, 0, 4}; });
   refused("image.region", "of which there are 2 copies",
@@ -181,8 +183,8 @@ TEST(PipelineImage, RefusesBrokenLists) {
   refused("image.pipeline", "twice", [](Image &i) {
     pipe(i, 0).actions.push_back(pipe(i, 0).actions[find(i, 0, Kind::Forward)]);
   });
-  for (Kind kind : {Kind::Forward, Kind::Backward, Kind::Weights, Kind::SendActivation,
-                    Kind::ReceiveGradient})
+  for (Kind kind :
+       {Kind::Forward, Kind::Backward, Kind::Weights, Kind::SendActivation, Kind::ReceiveGradient})
     refused("image.pipeline", std::string("index 0 of the pipeline lacks ") + nameOf(kind),
             erase(0, kind));
   for (Kind kind : {Kind::ReceiveActivation, Kind::SendGradient})
@@ -227,9 +229,8 @@ TEST(PipelineImage, RefusesCollectivesThatMeetInAnotherOrder) {
     return update(i, program).front();
   };
   const Refusal wide({.dataRanks = 2});
-  wide("image.group", "in update index 0 of the pipeline waits for ever", [&](Image &i) {
-    std::swap(reduceOf(i, 0, "norm"), reduceOf(i, 0, "loss"));
-  });
+  wide("image.group", "in update index 0 of the pipeline waits for ever",
+       [&](Image &i) { std::swap(reduceOf(i, 0, "norm"), reduceOf(i, 0, "loss")); });
   refused("image.group", "index 1 is at its end", [&](Image &i) {
     std::erase_if(update(i, 1), [](const Command &command) { return command.label == "loss"; });
   });
