@@ -149,6 +149,13 @@ Status MessagePort::Batch::waitAllBut(size_t count) {
   }
 }
 
+StatusOr<bool> MessagePort::Batch::isDone() {
+  size_t open = messages.size();
+  if (open > 0)
+    CLEAVE_RT_RETURN_IF_ERROR(test(open, open));
+  return open == 0;
+}
+
 Status MessagePort::Batch::wait() { return waitAllBut(0); }
 
 } // namespace cleave::rt

@@ -42,7 +42,9 @@ public:
     /// `comm.mismatch` for a message of another length than its receiver expects,
     /// `comm.transport_failed` for what the library says.
     Status wait();
-    /// The same for all but the newest `count` messages.
+    /// Asks once, and does not wait: whether all are done. Kinds as for `wait`.
+    StatusOr<bool> isDone();
+    /// The same as `wait` for all but the newest `count` messages.
     Status waitAllBut(size_t count);
 
   private:

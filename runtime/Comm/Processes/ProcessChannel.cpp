@@ -2,6 +2,7 @@
 #include "runtime/Comm/Processes/ProcessChannel.h"
 
 #include <algorithm>
+#include <mutex>
 
 namespace cleave::rt {
 
@@ -17,13 +18,18 @@ RankChannel::Outcome outcomeOf(Status status, Status &failure) {
 
 } // namespace
 
-ProcessChannel::ProcessChannel(const ChannelPlan &plan, int other, int tag, MessagePort &port)
-    : RankChannel(plan), other(other), tag(tag), port(port) {
+ProcessChannel::ProcessChannel(const ChannelPlan &plan, int other, int tag, MessagePort &port,
+                               SendPump &pump)
+    : RankChannel(plan), other(other), tag(tag), port(port), pump(pump) {
   for (int i = 0; i < plan.buffers; ++i)
     ring.emplace_back(port);
 }
 
 ProcessChannel::Outcome ProcessChannel::send(SentPieces pieces, Status &failure) {
+  // While this end waits itself it moves everything on, and the pump has no need to.
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (!failed.ok())
+    return outcomeOf(failed, failure);
   Message &message = ring[next];
   next = (next + 1) % ring.size();
   if (Status left = message.batch.wait(); !left.ok())
@@ -43,6 +49,7 @@ ProcessChannel::Outcome ProcessChannel::send(SentPieces pieces, Status &failure)
       return outcomeOf(std::move(begun), failure);
     at += piece.size();
   }
+  pump.wake();
   return Outcome::Done;
 }
 
@@ -54,7 +61,25 @@ ProcessChannel::Outcome ProcessChannel::receive(ReceivedPieces pieces, Status &f
   return outcomeOf(batch.wait(), failure);
 }
 
+bool ProcessChannel::moveOn() {
+  const std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
+  if (!lock.owns_lock())
+    return true;
+  bool isBusy = false;
+  for (Message &message : ring) {
+    const StatusOr<bool> done = message.batch.isDone();
+    if (!done.ok()) {
+      failed = done.status();
+      return false;
+    }
+    isBusy = isBusy || !*done;
+  }
+  return isBusy;
+}
+
 Status ProcessChannel::finish() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  CLEAVE_RT_RETURN_IF_ERROR(failed);
   for (Message &message : ring)
     CLEAVE_RT_RETURN_IF_ERROR(message.batch.wait());
   return {};

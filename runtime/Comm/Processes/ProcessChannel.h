@@ -5,6 +5,9 @@
 
 #include "runtime/Comm/Local/RankChannel.h"
 #include "runtime/Comm/Processes/MessagePort.h"
+#include "runtime/Comm/Processes/SendPump.h"
+
+#include <mutex>
 
 namespace cleave::rt {
 
@@ -12,7 +15,8 @@ namespace cleave::rt {
 class ProcessChannel final : public RankChannel {
 public:
   /// `other`: the process of the other end. `tag`: used by this channel alone.
-  ProcessChannel(const ChannelPlan &plan, int other, int tag, MessagePort &port);
+  /// `pump`: woken for what is sent, so that it calls `moveOn`.
+  ProcessChannel(const ChannelPlan &plan, int other, int tag, MessagePort &port, SendPump &pump);
 
   Outcome send(SentPieces pieces, Status &failure) override;
   Outcome receive(ReceivedPieces pieces, Status &failure) override;
@@ -20,6 +24,8 @@ public:
   void breakUp() override {}
   void leave(int) override {}
   Status finish() override;
+  /// Moves on what is on its way, without waiting; false if nothing is.
+  bool moveOn();
 
 private:
   /// A message on its way.
@@ -30,8 +36,13 @@ private:
   };
   const int other, tag;
   MessagePort &port;
-  std::vector<Message> ring;
+  SendPump &pump;
+  /// Of the sender; the receiver needs nothing but the port.
+  std::mutex mutex;
+  std::vector<Message> ring; // guarded by mutex
   size_t next = 0;
+  /// What went wrong in `moveOn`: the next send says it.
+  Status failed; // guarded by mutex
 };
 
 } // namespace cleave::rt

@@ -20,10 +20,14 @@ namespace {
 /// the other.
 class ProcessWorld final : public HostedRanks {
 public:
-  ProcessWorld(ControlPlane &control, std::unique_ptr<MessagePort> port, RanksHere here)
+  /// `pump`: that of the channels in `here`, of which `sources` send.
+  ProcessWorld(ControlPlane &control, std::unique_ptr<MessagePort> port,
+               std::unique_ptr<SendPump> pump, std::vector<SendPump::Source> sources,
+               RanksHere here)
       : control(control), port(std::move(port)),
-        threads(std::move(here),
-                [this](int rank, Error error) { failed(rank, std::move(error)); }) {
+        threads(std::move(here), [this](int rank, Error error) { failed(rank, std::move(error)); }),
+        pump(std::move(pump)) {
+    this->pump->start(std::move(sources));
     control.onFailure([this](const Error &error) { end(error); });
     control.setWhereabouts([this] { return whereabouts(); });
   }
@@ -78,6 +82,8 @@ private:
   ControlPlane &control;
   std::unique_ptr<MessagePort> port;
   RankThreads threads;
+  /// Ends before the channels do.
+  std::unique_ptr<SendPump> pump;
 };
 
 class TeamImpl final : public ProcessTeam {
@@ -179,6 +185,8 @@ TeamImpl::createWorld(const WorldPlan &plan, std::optional<std::chrono::nanoseco
     if (isHere)
       here.groups.push_back(std::make_unique<ProcessGroup>(members, parts, tag, *port, pause));
   }
+  auto pump = std::make_unique<SendPump>();
+  std::vector<SendPump::Source> sources;
   for (const ChannelPlan &channel : plan.channels) {
     const int from = channel.key.from / each, to = channel.key.to / each;
     if (from == to) {
@@ -187,12 +195,16 @@ TeamImpl::createWorld(const WorldPlan &plan, std::optional<std::chrono::nanoseco
       continue;
     }
     CLEAVE_RT_ASSIGN_OR_RETURN(const int tag, tags.take(1));
-    if (from == process() || to == process())
-      here.channels.push_back(
-          std::make_unique<ProcessChannel>(channel, from == process() ? to : from, tag, *port));
+    if (from != process() && to != process())
+      continue;
+    auto made =
+        std::make_unique<ProcessChannel>(channel, from == process() ? to : from, tag, *port, *pump);
+    if (from == process())
+      sources.push_back([sender = made.get()] { return sender->moveOn(); });
+    here.channels.push_back(std::move(made));
   }
-  return std::unique_ptr<HostedRanks>(
-      std::make_unique<ProcessWorld>(control, std::move(port), std::move(here)));
+  return std::unique_ptr<HostedRanks>(std::make_unique<ProcessWorld>(
+      control, std::move(port), std::move(pump), std::move(sources), std::move(here)));
 }
 
 } // namespace

@@ -253,6 +253,56 @@ TEST(Executor, RefusesWhatItCannotRun) {
   EXPECT_EQ(status.error().kind, "runtime.type_unsupported");
 }
 
+/// values, mark: adds the mark to each value.
+void addMark(void *const *args, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i)
+    static_cast<float *>(args[0])[i] += *static_cast<float *>(args[1]);
+}
+
+TEST(Executor, AStageWorksOnTheCopyOfItsSlot) {
+  Program p = onMesh({{"pipe", 2}});
+  // No multiple of the alignment, so that copies lie further apart than they are long.
+  p.segments.push_back({"slots", 4 * 21, 3});
+  const Region values{2, 0, 4 * 8}, copied{2, 4 * 12, 4 * 8}, reduced{2, 4 * 8, 4}, mark = at(0, 1);
+  p.groups = {Group{{}, {}}};
+  Pipeline pipeline;
+  pipeline.axes = {0};
+  pipeline.stages.resize(1);
+  pipeline.stages[0].number = 1;
+  pipeline.stages[0].entry(StageEntry::Backward) = {
+      {KernelCommand{"add_mark", {values, mark}, 8, 3}, "", 0, 0},
+      {CopyCommand{values, copied}, "", 0, 0},
+      {AllReduceCommand{0, ReductionKind::Sum, DataType::F32, {2, 28, 4}, reduced}, "", 0, 0}};
+  p.pipeline = pipeline;
+  ASSERT_TRUE(validate(p).ok()) << validate(p).error().message;
+  const KernelSymbol symbols[] = {{"add_mark", addMark}};
+  ThreadPool pool(2);
+  auto executor = Executor::create(p, 1, symbols, pool, {nullptr}, {.profile = true});
+  ASSERT_TRUE(executor.ok()) << renderText(executor.error());
+  const RankMemory &memory = (*executor)->memory();
+  EXPECT_GE(memory.totalBytes(), 64 + (1 << 16) + 3 * 84);
+  for (int64_t slot : {0, 2, 2, 1}) {
+    *memory.floats(mark) = static_cast<float>(slot + 1);
+    ASSERT_TRUE((*executor)->run(0, StageEntry::Backward, slot).ok());
+  }
+  // Slot 2 ran twice.
+  const float expected[] = {1, 2, 6};
+  for (int64_t slot = 0; slot < 3; ++slot) {
+    const int64_t distance = memory.distancesTo(slot)[2];
+    EXPECT_EQ(distance % 64, 0);
+    EXPECT_EQ(memory.distancesTo(slot)[1], 0);
+    for (const Region &region : {values, copied, reduced})
+      for (int64_t i = 0; i < region.bytes / 4; ++i)
+        EXPECT_EQ(reinterpret_cast<float *>(memory.address(region) + distance)[i], expected[slot]);
+  }
+  const auto lines = summarise(p, (*executor)->commands(), (*executor)->profile());
+  ASSERT_EQ(lines.size(), 3u);
+  for (const ProfileLine &line : lines) {
+    EXPECT_TRUE(line.name.ends_with(" of stage 1")) << line.name;
+    EXPECT_EQ(line.calls, 4);
+  }
+}
+
 TEST(Executor, ProfileCountsCallsAndSumsByKernel) {
   Program p = onMesh({});
   p.entry(EntryKind::Count) = {{KernelCommand{"mark", {at(0, 10)}, 10, 4}, "a", 40, 5},

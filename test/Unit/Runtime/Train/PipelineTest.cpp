@@ -118,6 +118,27 @@ TEST(Pipeline, TakesWeightsFromFilesByEitherName) {
     EXPECT_EQ(run.tensor("a", name), run.tensor("b", name)) << name;
 }
 
+TEST(Pipeline, WeightsOfEveryStageAreAskedFor) {
+  TrainRun run(6 * 100 + 1, tiny::pipelineKernels());
+  // Of a model with a stage less.
+  ASSERT_EQ(
+      run(tiny::wholeModel({.pipelineRanks = 1}), {"--steps", "0", "--export", run.file("a")}), 0);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run(tiny::pipeline({}), {"--steps", "1", "--init", run.file("a")}), 2);
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("error[import.missing_tensor]: the weights lack tensor \"layers.1.weight\""),
+            std::string::npos)
+      << text;
+  // And of one with a stage more: what is not used is said once.
+  ASSERT_EQ(
+      run(tiny::wholeModel({.pipelineRanks = 3}), {"--steps", "0", "--export", run.file("b")}), 0);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run(tiny::pipeline({}), {"--steps", "1", "--init", run.file("b")}), 0);
+  const std::string note = testing::internal::GetCapturedStderr();
+  EXPECT_NE(note.find("note: 1 tensor of"), std::string::npos) << note;
+  EXPECT_NE(note.find("\"layers.2.weight\""), std::string::npos) << note;
+}
+
 TEST(Pipeline, SaysWhatItIsMadeOf) {
   TrainRun run(6 * 100 + 1, tiny::pipelineKernels());
   testing::internal::CaptureStdout();
