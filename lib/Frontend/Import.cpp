@@ -111,7 +111,8 @@ void Importer::declareParameters() {
           aliases.empty() ? ArrayAttr() : builder.getStrArrayAttr(aliases),
           run.first.layer < 0
               ? DenseI64ArrayAttr()
-              : builder.getDenseI64ArrayAttr({run.first.layer, run.count, run.step}));
+              : builder.getDenseI64ArrayAttr({run.first.layer, run.count, run.step}),
+          parameter.tensorPerSlice);
     }
 }
 

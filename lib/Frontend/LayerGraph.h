@@ -63,6 +63,20 @@ public:
   /// The slices along `dim`.
   llvm::SmallVector<mlir::Value> unstack(llvm::StringRef path, mlir::Value x, llvm::StringRef dim);
   mlir::Value activation(llvm::StringRef path, Activation function, mlir::Value x);
+  /// 1 / (1 + exp(−x)).
+  mlir::Value sigmoid(llvm::StringRef path, mlir::Value x);
+  /// Softmax over the last dimension.
+  mlir::Value softmax(llvm::StringRef path, mlir::Value x);
+  /// Sum over `dim`.
+  mlir::Value sum(llvm::StringRef path, mlir::Value x, llvm::StringRef dim);
+  /// Where the largest elements along the last dimension are, as many as `choice` has.
+  mlir::Value topK(llvm::StringRef path, mlir::Value scores, const NamedDim &choice);
+  /// The elements of `x` at `index` along its last dimension.
+  mlir::Value pick(llvm::StringRef path, mlir::Value x, mlir::Value index);
+  /// For each of the indices, contraction with the slice of `<stem>.weight` that it
+  /// picks, giving `dims` behind those of the index.
+  mlir::Value expertLinear(llvm::StringRef path, mlir::Value x, llvm::StringRef stem,
+                           mlir::Value index, llvm::ArrayRef<llvm::StringRef> dims);
   /// Σ cross entropy of `logits` against the targets, times the caller's scale.
   mlir::Value loss(llvm::StringRef path, mlir::Value logits);
 

@@ -52,13 +52,33 @@ TEST_P(Golden, OneRankEqualsTheGoldenStep0) {
   }
 }
 
+/// How many tokens went to each expert, exactly, in every layer that has some.
+TEST_P(Golden, ExpertsGetTheTokensOfTheGoldenStep0) {
+  const StepResult &step = oneRank(GetParam());
+  auto expected = rt::parseJson(readGolden(GetParam(), "expected.json"));
+  ASSERT_TRUE(expected.ok());
+  // By number of layer, of which no model has ten.
+  const auto &layers = expected->find("step0")->find("expert_counts")->members();
+  ASSERT_EQ(step.choices.size(), layers.size());
+  for (auto [choices, layer] : llvm::zip(step.choices, layers)) {
+    std::vector<int64_t> counts(layer.value.elements().size());
+    for (double e : choices.data)
+      ++counts.at(static_cast<size_t>(e));
+    for (auto [got, want] : llvm::zip(counts, layer.value.elements()))
+      EXPECT_EQ(got, want.integer()) << "layer " << layer.key;
+  }
+}
+
 static const std::string kModels[] = {"t0",        "t0-tied",    "t0-vocab251", "t0-llama31-rope",
                                       "gpt2-mini", "qwen2-mini", "qwen3-mini",  "mistral-mini"};
 /// Families that differ from those in a few operators; they take part in a spread of layouts.
 static const std::string kFurtherModels[] = {"olmo2-mini",  "gemma-mini",         "gemma2-mini",
                                              "gemma3-mini", "phi3-mini",          "gpt-neox-mini",
                                              "phi-mini",    "mistral-window-mini"};
+/// Layers of experts, beside dense ones and shared experts.
+static const std::string kExpertModels[] = {"t0-moe", "qwen2-moe-mini", "qwen3-moe-mini"};
 INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(kModels));
+INSTANTIATE_TEST_SUITE_P(Experts, Golden, testing::ValuesIn(kExpertModels));
 INSTANTIATE_TEST_SUITE_P(Further, Golden, testing::ValuesIn(kFurtherModels));
 
 /// Schedules, numbers of micro-batches and stages, and stages beside all other axes, of
@@ -176,6 +196,57 @@ static std::vector<Layout> layouts() {
   return out;
 }
 
+/// Experts over parts of the data axis, over the tensor axis, and over both.
+static std::vector<Layout> expertLayouts() {
+  std::vector<Layout> out;
+  struct Degrees {
+    int64_t dp, tp, ep;
+  };
+  for (Degrees d : {Degrees{2, 1, 2},
+                    {1, 2, 2},
+                    {4, 1, 2},
+                    {4, 1, 4},
+                    {2, 2, 2},
+                    {2, 2, 4},
+                    {1, 4, 4},
+                    {4, 2, 2}})
+    for (bool sequence : {false, true}) {
+      if (sequence && d.tp == 1)
+        continue;
+      Layout layout{"dp" + std::to_string(d.dp) + "_tp" + std::to_string(d.tp) + "_ep" +
+                        std::to_string(d.ep) + (sequence ? "_sp" : ""),
+                    d.dp, d.tp, sequence};
+      layout.experts = d.ep;
+      out.push_back(layout);
+    }
+  for (int64_t zero : {1, 2, 3}) {
+    Layout layout{
+        "zero" + std::to_string(zero) + "_dp4_ep2_micro2", 4, 1, false, true, 2, 1, 1, zero};
+    layout.experts = 2;
+    out.push_back(layout);
+    layout = {"zero" + std::to_string(zero) + "_dp2_tp2_ep4_recompute",
+              2,
+              2,
+              true,
+              true,
+              1,
+              1,
+              1,
+              zero,
+              true};
+    layout.experts = 4;
+    out.push_back(layout);
+  }
+  for (const char *name : {"dp1_tp1_micro4", "recompute", "tp2_pieces_b8_s2"})
+    for (Layout &layout : layouts())
+      if (layout.name == name)
+        out.push_back(std::move(layout));
+  out.push_back({"tp2", 1, 2});
+  out.push_back({"dp4_zero3", 4, 1, false, true, 1, 1, 1, 3});
+  out.push_back({"dp2_tp2_sp", 2, 2, true});
+  return out;
+}
+
 static std::vector<Layout> someLayouts() {
   static const std::set<std::string> names = {
       "dp2_tp2",    "dp1_tp4_sp",          "tp2_pieces_b8_s2", "zero3_dp2_tp2_sp_micro2",
@@ -214,6 +285,10 @@ INSTANTIATE_TEST_SUITE_P(Pipelines, Layouts,
                          testing::Combine(testing::Values("t0", "t0-tied", "t0-vocab251",
                                                           "gpt2-mini"),
                                           testing::ValuesIn(pipelines())),
+                         nameOf);
+INSTANTIATE_TEST_SUITE_P(Experts, Layouts,
+                         testing::Combine(testing::ValuesIn(kExpertModels),
+                                          testing::ValuesIn(expertLayouts())),
                          nameOf);
 INSTANTIATE_TEST_SUITE_P(Some, Layouts,
                          testing::Combine(testing::ValuesIn(kFurtherModels),
@@ -271,4 +346,18 @@ TEST(Contexts, AnyLengthOverAnyRanks) {
         expectEqual(runStep0(model, layout), want);
       }
     }
+}
+
+// Blocks of two, two and no experts of four, of three, three and two of eight.
+TEST(Experts, UnevenBlocksEqualOneRank) {
+  for (const char *model : {"t0-moe", "qwen3-moe-mini"}) {
+    SCOPED_TRACE(model);
+    Layout layout{"dp3_ep3", 3, 1};
+    layout.batch = 6;
+    StepResult one = runStep0(model, {.name = "one rank", .batch = 6});
+    layout.experts = 3;
+    expectEqual(runStep0(model, layout), one);
+    layout.zero = 3;
+    expectEqual(runStep0(model, layout), one);
+  }
 }

@@ -96,11 +96,12 @@ void StateLayout::addParameters(ModuleOp module) {
     auto sharers = p->getAttrOfType<DenseI64ArrayAttr>("pipe.ranks");
     const bool isCopy =
         sharers && sharers[0] != module->getAttrOfType<IntegerAttr>("pipe.index").getInt();
-    exec::StateOp::create(
-        builder, loc, p.getSymNameAttr(), isCopy ? builder.getUnitAttr() : UnitAttr(),
-        p.getLayersAttr(), builder.getDenseI64ArrayAttr(type.getShape()), p.getFileShapeAttr(),
-        value, p.getDecayAttr(), p.getInitMeanAttr(), p.getInitStdAttr(), first[0], first[1],
-        other(gradient), first[2], first[3], other(moments), p.getAliasesAttr());
+    exec::StateOp::create(builder, loc, p.getSymNameAttr(),
+                          isCopy ? builder.getUnitAttr() : UnitAttr(), p.getLayersAttr(),
+                          builder.getDenseI64ArrayAttr(type.getShape()), p.getFileShapeAttr(),
+                          p.getSlicesAttr(), value, p.getDecayAttr(), p.getInitMeanAttr(),
+                          p.getInitStdAttr(), first[0], first[1], other(gradient), first[2],
+                          first[3], other(moments), p.getAliasesAttr());
   }
   zeroed.push_back({segments[1].name(), 0, segments[1].bytes()});
 }
