@@ -102,3 +102,10 @@ SmallVector<Value> PlaceOp::buildBody(OpBuilder &b, ValueRange operands, Types t
     return (p.position(along) == p[1]).select(p[0], 0.0);
   })};
 }
+
+SmallVector<Value> CountPicksOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
+  StringAttr along = dimNames(types[0]).back();
+  return {Body(b, getLoc()).sum(types[0], operands, [&](const BodyPoint &p) {
+    return (p[0] == p.position(along)).select(p.number(1.0), 0.0);
+  })};
+}

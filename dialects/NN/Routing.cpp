@@ -180,3 +180,32 @@ LogicalResult PlaceOp::interpret(ArrayRef<const HostTensor *> in, MutableArrayRe
       out[0].data[i / count * width + at] += in[0]->data[i];
   return success();
 }
+
+//===----------------------------------------------------------------------===//
+// count_picks
+//===----------------------------------------------------------------------===//
+
+LogicalResult CountPicksOp::verify() {
+  if (!getElementTypeOrSelf(getIndices()).isInteger(32))
+    return emitOpError("needs indices of i32");
+  if (getType().getRank() != 1 || findDim(getIndices().getType(), dimNames(getType())[0]) >= 0)
+    return emitOpError("needs counts along one dimension, which the indices have not");
+  return success();
+}
+
+ShardingRule CountPicksOp::getShardingRule() {
+  ShardingRule rule = ruleByNames(*this);
+  for (Factor &factor : rule.factors)
+    factor.neutral = -1; // padding picks nothing
+  rule.factors[rule.results[0][0]].shardable = false;
+  return rule;
+}
+
+LogicalResult CountPicksOp::interpret(ArrayRef<const HostTensor *> in,
+                                      MutableArrayRef<HostTensor> out) {
+  std::fill(out[0].data.begin(), out[0].data.end(), 0.0);
+  for (double index : in[0]->data)
+    if (index >= 0 && index < static_cast<double>(out[0].size()))
+      out[0].data[static_cast<size_t>(index)] += 1;
+  return success();
+}

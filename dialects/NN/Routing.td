@@ -51,4 +51,12 @@ def NN_PlaceOp : NN_ComputeOp<"place", [NN_Differentiable, NN_Fusable<["getFusio
   let hasVerifier = 1;
 }
 
+def NN_CountPicksOp : NN_ComputeOp<"count_picks", [NN_Fusable<[]>]> {
+  let summary = "How often each index of a dimension is picked, as floats";
+  let description = "Of any number of indices (i32); those that are no index are not counted.";
+  let arguments = (ins NN_Tensor:$indices);
+  let results = (outs NN_Tensor:$counts);
+  let hasVerifier = 1;
+}
+
 #endif

@@ -210,8 +210,28 @@ Value LayerGraph::loss(StringRef path, Value logits) {
   return mul(scalePath, sum, argument("scale"));
 }
 
+Value LayerGraph::reciprocal(StringRef path, Value x) {
+  return place(path, nn::ReciprocalOp::create(builder, at(path), x.getType(), x));
+}
+
+Value LayerGraph::total(StringRef path, Value x) {
+  Type scalar = nn::namedTensor(builder.getF32Type(), {}, ArrayRef<StringAttr>());
+  return place(path, nn::SumOp::create(builder, at(path), scalar, x));
+}
+
+void LayerGraph::count(StringRef path, Value choices, Value layerScores) {
+  auto name = [&](const char *end) { return (path + end).str(); };
+  std::string own = name(".own"), sum = name(".sum");
+  Type experts = loads().getType();
+  Value picks = place(own, nn::CountPicksOp::create(builder, at(own), experts, choices));
+  Value added = place(sum, nn::SumOp::create(builder, at(sum), experts, layerScores));
+  counted = {add(name(".loads"), loads(), picks), add(name(".scores"), scores(), added)};
+}
+
 void LayerGraph::finish(Value residual, Value pending) {
-  func::ReturnOp::create(builder, at("return"), ValueRange{residual, pending});
+  SmallVector<Value> values = {residual, pending};
+  llvm::append_range(values, counted);
+  func::ReturnOp::create(builder, at("return"), values);
 }
 
 void LayerGraph::finish(Value loss) { func::ReturnOp::create(builder, at("return"), loss); }

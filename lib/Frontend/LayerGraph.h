@@ -30,6 +30,11 @@ public:
   mlir::Value positions() { return argument("positions"); }
   mlir::Value residual() { return argument("residual"); }
   mlir::Value pending() { return argument("pending"); }
+  /// How many choices have gone to each expert in the layers before, and the sum of their
+  /// scores; `count` adds those of this layer.
+  mlir::Value loads() { return argument("loads"); }
+  mlir::Value scores() { return argument("scores"); }
+  void count(llvm::StringRef path, mlir::Value choices, mlir::Value scores);
   /// A parameter by its name in the layer.
   mlir::Value parameter(llvm::StringRef name) { return argument(name); }
 
@@ -80,9 +85,14 @@ public:
   /// Σ cross entropy of `logits` against the targets, times the caller's scale.
   mlir::Value loss(llvm::StringRef path, mlir::Value logits);
 
+  /// 1 / x of a scalar.
+  mlir::Value reciprocal(llvm::StringRef path, mlir::Value x);
+  /// Sum over all dimensions.
+  mlir::Value total(llvm::StringRef path, mlir::Value x);
+
   /// Ends an embed or a block.
   void finish(mlir::Value residual, mlir::Value pending);
-  /// Ends a head.
+  /// Ends a head, or a balance.
   void finish(mlir::Value loss);
 
 private:
@@ -97,6 +107,8 @@ private:
   mlir::OpBuilder &builder;
   const LayerKind &kind;
   llvm::StringMap<mlir::Value> arguments;
+  /// What a block returns behind its stream.
+  llvm::SmallVector<mlir::Value> counted;
 };
 
 } // namespace cleave::frontend

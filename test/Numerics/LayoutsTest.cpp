@@ -36,7 +36,10 @@ TEST_P(Golden, OneRankEqualsTheGoldenStep0) {
   auto expected = rt::parseJson(readGolden(GetParam(), "expected.json"));
   ASSERT_TRUE(expected.ok());
   const rt::JsonValue &step0 = *expected->find("step0");
-  EXPECT_PRED2(agrees, step.loss, (*expected->find("steps")).elements()[0].find("loss")->number());
+  const rt::JsonValue &row = (*expected->find("steps")).elements()[0];
+  EXPECT_PRED2(agrees, step.loss, row.find("loss")->number());
+  const rt::JsonValue *objective = row.find("objective");
+  EXPECT_PRED2(agrees, step.objective, (objective ? objective : row.find("loss"))->number());
 
   const auto &logits = step0.find("logits_first_sequence_last_position")->elements();
   size_t width = logits.size(), first = 31 * width;
@@ -77,8 +80,11 @@ static const std::string kFurtherModels[] = {"olmo2-mini",  "gemma-mini",       
                                              "phi-mini",    "mistral-window-mini"};
 /// Layers of experts, beside dense ones and shared experts.
 static const std::string kExpertModels[] = {"t0-moe", "qwen2-moe-mini", "qwen3-moe-mini"};
+/// One that also minimises a loss of unbalanced experts.
+static const std::string kBalancedModel = "t0-moe-aux";
 INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(kModels));
 INSTANTIATE_TEST_SUITE_P(Experts, Golden, testing::ValuesIn(kExpertModels));
+INSTANTIATE_TEST_SUITE_P(Balanced, Golden, testing::Values(kBalancedModel));
 INSTANTIATE_TEST_SUITE_P(Further, Golden, testing::ValuesIn(kFurtherModels));
 
 /// Schedules, numbers of micro-batches and stages, and stages beside all other axes, of
@@ -241,6 +247,19 @@ static std::vector<Layout> expertLayouts() {
     for (Layout &layout : layouts())
       if (layout.name == name)
         out.push_back(std::move(layout));
+  Layout context{"cp2_dp2_ep2_zero3", 2, 1, false, true, 1, 1, 1, 3};
+  context.cp = context.experts = 2;
+  out.push_back(context);
+  context = {"cp3_tp2_ep2_sp", 1, 2, true};
+  context.cp = 3;
+  context.experts = 2;
+  out.push_back(context);
+  Layout pipeline{"pp2_dp4_ep2_micro2", 4, 1, false, true, 2};
+  pipeline.pp = pipeline.experts = 2;
+  out.push_back(pipeline);
+  pipeline = {"pp2_tp2_ep2_sp_micro4", 1, 2, true, true, 4};
+  pipeline.pp = pipeline.experts = 2;
+  out.push_back(pipeline);
   out.push_back({"tp2", 1, 2});
   out.push_back({"dp4_zero3", 4, 1, false, true, 1, 1, 1, 3});
   out.push_back({"dp2_tp2_sp", 2, 2, true});
@@ -285,6 +304,18 @@ INSTANTIATE_TEST_SUITE_P(Pipelines, Layouts,
                          testing::Combine(testing::Values("t0", "t0-tied", "t0-vocab251",
                                                           "gpt2-mini"),
                                           testing::ValuesIn(pipelines())),
+                         nameOf);
+/// Those that go through all tokens of a step at once.
+static std::vector<Layout> balancedLayouts() {
+  std::vector<Layout> all = expertLayouts(), out;
+  for (Layout &layout : all)
+    if (layout.microBatches == 1 && layout.pp == 1)
+      out.push_back(std::move(layout));
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(Balanced, Layouts,
+                         testing::Combine(testing::Values(kBalancedModel),
+                                          testing::ValuesIn(balancedLayouts())),
                          nameOf);
 INSTANTIATE_TEST_SUITE_P(Experts, Layouts,
                          testing::Combine(testing::ValuesIn(kExpertModels),
@@ -359,5 +390,22 @@ TEST(Experts, UnevenBlocksEqualOneRank) {
     expectEqual(runStep0(model, layout), one);
     layout.zero = 3;
     expectEqual(runStep0(model, layout), one);
+  }
+}
+
+// The choices of a whole batch are known before the first way back, or it is refused.
+TEST(Experts, BalancedOverSeveralMicroBatchesIsRefused) {
+  Layout micro{"micro2", 1, 1, false, true, 2};
+  Layout pipeline{"pp2", 1, 1, false, true, 2};
+  pipeline.pp = 2;
+  for (const Layout &layout : {micro, pipeline}) {
+    SCOPED_TRACE(layout.name);
+    std::string refusal;
+    try {
+      runStep0(kBalancedModel, layout);
+    } catch (const std::exception &error) {
+      refusal = error.what();
+    }
+    EXPECT_NE(refusal.find("error[plan.whole_batch]"), std::string::npos) << refusal;
   }
 }

@@ -111,6 +111,7 @@ public:
     for (auto &results : updated) {
       result.loss = results[0][0].data[0];
       result.norm = results[1][0].data[0];
+      result.objective = results[results.size() > 2 ? 2 : 0][0].data[0];
       EXPECT_EQ(result.loss, updated[0][0][0].data[0]);
       EXPECT_EQ(result.norm, updated[0][1][0].data[0]);
     }

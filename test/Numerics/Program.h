@@ -52,6 +52,8 @@ inline int64_t raggedLength(int64_t n) { return n % 4 * 9; }
 /// Everything that step 0 of a golden model yields, whole tensors.
 struct StepResult {
   double loss = 0;
+  /// What is minimised, if that is more than the loss.
+  double objective = 0;
   std::map<std::string, HostTensor> gradients;
   /// After the update.
   double norm = 0;

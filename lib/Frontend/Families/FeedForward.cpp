@@ -45,9 +45,13 @@ Branch mlp(MlpShape s) {
 /// The chosen experts of each token and the weights of their results.
 static std::pair<Value, Value> route(LayerGraph &g, const ExpertsShape &s, Value h) {
   Value logits = g.linear("mlp.router", h, s.router, {"expert"});
-  Value index = g.topK("mlp.choose", logits, {"choice", s.active});
+  Value index = g.topK("mlp.choose", logits, {"choice", s.active}), scores;
+  if (s.balanced || s.routing == Routing::SoftmaxOfAll)
+    scores = g.softmax("mlp.scores", logits);
+  if (s.balanced)
+    g.count("mlp.count", index, scores);
   if (s.routing == Routing::SoftmaxOfAll)
-    return {index, g.pick("mlp.weights", g.softmax("mlp.scores", logits), index)};
+    return {index, g.pick("mlp.weights", scores, index)};
   return {index, g.softmax("mlp.weights", g.pick("mlp.chosen", logits, index))};
 }
 
@@ -116,6 +120,10 @@ Branch experts(const ExpertsShape &s) {
   }
   if (!s.sharedGate.empty())
     declareLinear(parameters, s.sharedGate, {{"one", 1}}, {s.model}, false, s.std);
+  if (s.balanced) {
+    branch.balanced = s.experts;
+    branch.active = s.active;
+  }
   if (s.routing != Routing::Described)
     branch.graph = [s, shared](LayerGraph &g, Value h) { return mixture(g, s, shared, h); };
   return branch;

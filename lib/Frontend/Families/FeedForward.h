@@ -55,6 +55,8 @@ struct ExpertsShape {
   double std = 0;
   Activation activation = Activation::Silu;
   Routing routing = Routing::Described;
+  /// Whether loads and scores are counted for a loss of unbalanced experts.
+  bool balanced = false;
   ExpertPacking packing = ExpertPacking::Separate;
   std::string router = "mlp.gate";
   bool routerBias = false;

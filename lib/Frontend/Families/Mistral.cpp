@@ -20,8 +20,8 @@ static constexpr ConfigKey kMixtralKeys[] = {
     derivedSize("sliding_window", kMaxVocabulary, "how far back attention reaches"),
     size("num_local_experts", 8, kMaxHeads, "experts of a layer"),
     size("num_experts_per_tok", 2, kMaxHeads, "experts that a token is sent to"),
-    untrained("output_router_logits", KeyType::Bool, false, "a loss of unbalanced experts"),
-    ignored("router_aux_loss_coef", "output_router_logits switches the loss on"),
+    flag("output_router_logits", false, "unbalanced experts are a loss"),
+    number("router_aux_loss_coef", 0.001, 0, 1e6, "factor of that loss"),
     untrained("router_jitter_noise", KeyType::Number, 0.0, "noise on what routers see"),
 };
 
@@ -46,6 +46,8 @@ static rt::StatusOr<FamilyModel> describeMixtral(Config &config) {
   CLEAVE_RT_RETURN_IF_ERROR(readExperts(config, sizes, "num_local_experts", "num_experts_per_tok",
                                         sizes.intermediateSize, shape.routing));
   shape.activation = mixtral.mlp.activation;
+  shape.balanced = config.flag("output_router_logits");
+  mixtral.decoder.balanceFactor = config.number("router_aux_loss_coef");
   shape.model = mixtral.decoder.model();
   shape.experts = config.integer("num_local_experts");
   shape.active = config.integer("num_experts_per_tok");

@@ -23,8 +23,8 @@ static constexpr ConfigKey kKeys[] = {
     ignored("max_window_layers", "use_sliding_window switches the window on"),
     ignored("layer_types", "use_sliding_window switches the window on"),
     flag("norm_topk_prob", false, "the weights of the chosen experts add up to 1"),
-    untrained("output_router_logits", KeyType::Bool, false, "a loss of unbalanced experts"),
-    ignored("router_aux_loss_coef", "output_router_logits switches the loss on"),
+    flag("output_router_logits", false, "unbalanced experts are a loss"),
+    number("router_aux_loss_coef", 0.001, 0, 1e6, "factor of that loss"),
 };
 static constexpr ConfigKey kQwen2Keys[] = {
     size("num_experts", 60, kMaxHeads, "experts of a layer"),
@@ -73,6 +73,8 @@ static rt::StatusOr<FamilyModel> build(Config &config, LlamaLike &qwen, ExpertsS
   shape.active = config.integer("num_experts_per_tok");
   shape.width = config.integer("moe_intermediate_size");
   shape.activation = qwen.mlp.activation;
+  shape.balanced = shape.packing == ExpertPacking::Separate && config.flag("output_router_logits");
+  decoder.balanceFactor = config.number("router_aux_loss_coef");
   if (shape.packing == ExpertPacking::Separate)
     shape.routing =
         config.flag("norm_topk_prob") ? Routing::SoftmaxOfChosen : Routing::SoftmaxOfAll;

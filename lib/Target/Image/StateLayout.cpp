@@ -2,6 +2,7 @@
 
 #include "lib/Target/Image/StateLayout.h"
 #include "dialects/NN/NN.h"
+#include "lib/Target/Image/Precondition.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -59,6 +60,8 @@ void StateLayout::addExchange(ModuleOp module) {
   add("loss", exec::Field::Loss, 4);
   add("norm", exec::Field::GradientNorm, 4);
   add("valid", exec::Field::ValidCount, 4);
+  if (hasObjective(module))
+    add("objective", exec::Field::Objective, 4);
 }
 
 void StateLayout::addParameters(ModuleOp module) {

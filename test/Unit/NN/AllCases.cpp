@@ -175,6 +175,8 @@ static void addRouting(Cases &out) {
   out.push_back({"nn.pick", {experts, index}, {choices}});
   out.push_back({"nn.pick", {"expert=7", "int:-1:8 choice=3"}, {"choice=3"}});
   out.push_back({"nn.place", {choices, index}, {experts}});
+  out.push_back({"nn.count_picks", {"int:-1:7 " + choices}, {"expert=7"}});
+  out.push_back({"nn.count_picks", {"int:0:2 batch=17"}, {"expert=3"}});
   out.push_back({"nn.place", {"choice=3", "int:-1:8 choice=3"}, {"expert=7"}});
 }
 
