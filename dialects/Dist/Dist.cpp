@@ -45,11 +45,11 @@ ShardingAttr ShardingAttr::replicated(MLIRContext *context, unsigned rank) {
 }
 
 ShardingAttr ShardingAttr::get(MLIRContext *context, ArrayRef<SmallVector<StringAttr>> dims,
-                               ArrayRef<StringAttr> partial) {
+                               ArrayRef<StringAttr> partial, bool apart) {
   SmallVector<ArrayAttr> lists;
   for (const auto &axes : dims)
     lists.push_back(ArrayAttr::get(context, SmallVector<Attribute>(axes.begin(), axes.end())));
-  return get(context, lists, partial);
+  return get(context, lists, partial, apart && !partial.empty());
 }
 
 ShardingAttr ShardingAttr::complete() const {
@@ -73,12 +73,13 @@ Attribute ShardingAttr::parse(AsmParser &parser, Type) {
   auto parseDim = [&] { return parseAxes(parser, dims.emplace_back()); };
   if (parser.parseLess() || parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseDim))
     return {};
+  StringRef word = "partial";
   if (succeeded(parser.parseOptionalComma()) &&
-      (parser.parseKeyword("partial") || parseAxes(parser, partial)))
+      (parser.parseOptionalKeyword(&word, {"partial", "apart"}) || parseAxes(parser, partial)))
     return {};
   if (parser.parseGreater())
     return {};
-  return get(parser.getContext(), dims, partial);
+  return get(parser.getContext(), dims, partial, word == "apart");
 }
 
 void ShardingAttr::print(AsmPrinter &printer) const {
@@ -92,7 +93,7 @@ void ShardingAttr::print(AsmPrinter &printer) const {
   llvm::interleaveComma(getDims(), printer, [&](ArrayAttr a) { printAxes(axesOf(a)); });
   printer << "]";
   if (isPartial()) {
-    printer << ", partial ";
+    printer << (getApart() ? ", apart " : ", partial ");
     printAxes(getPartial());
   }
   printer << ">";

@@ -37,9 +37,11 @@ def Dist_ShardingAttr : AttrDef<Dist_Dialect, "Sharding"> {
   let description = [{
     `#dist.sharding<[[data], [], []], partial [tensor]>`: for each dimension the
     axes that cut it, then the axes over which it is partial (left out if none).
+    `apart [tensor]` instead says that it is partial and that each element is zero on
+    all ranks along these axes but one.
   }];
   let parameters = (ins ArrayRefParameter<"::mlir::ArrayAttr">:$dims,
-                        ArrayRefParameter<"::mlir::StringAttr">:$partial);
+                        ArrayRefParameter<"::mlir::StringAttr">:$partial, "bool":$apart);
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
     /// The axes that cut dimension `d`, major to minor.
@@ -52,7 +54,11 @@ def Dist_ShardingAttr : AttrDef<Dist_Dialect, "Sharding"> {
     /// From lists of axes; `partial` is put in mesh order by the caller.
     static ShardingAttr get(::mlir::MLIRContext *context,
         ::llvm::ArrayRef<::llvm::SmallVector<::mlir::StringAttr>> dims,
-        ::llvm::ArrayRef<::mlir::StringAttr> partial);
+        ::llvm::ArrayRef<::mlir::StringAttr> partial, bool apart = false);
+    static ShardingAttr get(::mlir::MLIRContext *context,
+        ::llvm::ArrayRef<::mlir::ArrayAttr> dims, ::llvm::ArrayRef<::mlir::StringAttr> partial) {
+      return get(context, dims, partial, false);
+    }
     /// The same cuts, complete.
     ShardingAttr complete() const;
   }];

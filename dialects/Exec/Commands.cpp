@@ -127,7 +127,7 @@ LogicalResult MatmulOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
-// Exchanges
+// Products with picked matrices
 //===----------------------------------------------------------------------===//
 
 /// Product of `sizes`, or -1 where it is none.
@@ -138,6 +138,86 @@ static int64_t product(std::initializer_list<int64_t> sizes) {
       return -1;
   return result;
 }
+
+template <typename Op> static SmallVector<AtAttr> addressesOf(Op op) {
+  SmallVector<AtAttr> all = {op.getA(), op.getB(), op.getIndex(), op.getC()};
+  if (auto offset = op.getOffset())
+    all.push_back(*offset);
+  return all;
+}
+
+SmallVector<AtAttr> PickedMatmulOp::getAddresses() { return addressesOf(*this); }
+int64_t PickedMatmulOp::getAlignment() { return 4; }
+SmallVector<AtAttr> PickedOuterOp::getAddresses() { return addressesOf(*this); }
+int64_t PickedOuterOp::getAlignment() { return 4; }
+
+/// `at`, called `name`, has exactly `elements` of 4 bytes.
+static LogicalResult verifyElements(Operation *op, StringRef name, AtAttr at, int64_t elements) {
+  if (int64_t bytes = product({elements, 4}); bytes < 0 || at.getBytes() != bytes)
+    return op->emitOpError() << "has " << at.getBytes() << " bytes for " << name
+                             << ", its sizes need " << bytes;
+  return success();
+}
+
+/// What both have: four sizes, an index for each row, a result apart from the rest.
+template <typename Op> static LogicalResult verifyPicked(Op op) {
+  ArrayRef<int64_t> sizes = op.getSizes();
+  if (sizes.size() != 4 || llvm::any_of(sizes, [](int64_t n) { return n < 1; }))
+    return op.emitOpError("needs four sizes of at least 1");
+  if (failed(verifyElements(op, "the index", op.getIndex(), sizes[0])))
+    return failure();
+  for (AtAttr at : op.getAddresses())
+    if (at != op.getC() && overlap(op, at, op.getC()) >= 0)
+      return op.emitOpError("writes to what it reads");
+  if (op.getOffset())
+    return verifyElements(op, "the offset", *op.getOffset(), 1);
+  return success();
+}
+
+static LogicalResult verifyShare(Operation *op, int64_t rows, int64_t share) {
+  if (share < 1 || rows % share != 0)
+    return op->emitOpError() << "shares a row between " << share << " of " << rows;
+  return success();
+}
+
+LogicalResult PickedMatmulOp::verify() {
+  if (failed(verifyPicked(*this)))
+    return failure();
+  int64_t rows = getSizes()[0], n = getSizes()[1], k = getSizes()[2], count = getSizes()[3];
+  auto share = static_cast<int64_t>(getShare());
+  if (failed(verifyShare(*this, rows, share)) ||
+      failed(verifyElements(*this, "a", getA(), product({rows / share, k}))) ||
+      failed(verifyElements(*this, "b", getB(), product({count, n, k}))) ||
+      failed(verifyElements(*this, "c", getC(), product({rows, n}))))
+    return failure();
+  ArrayRef<int64_t> strides = getBStrides();
+  bool rowMajor = strides.size() == 3 && strides[1] == n && strides[2] == 1;
+  bool columnMajor = strides.size() == 3 && strides[1] == 1 && strides[2] == k;
+  if (!(rowMajor || columnMajor) || strides[0] != n * k)
+    return emitOpError("needs the strides of dense matrices, of rows or of columns");
+  return success();
+}
+
+LogicalResult PickedOuterOp::verify() {
+  if (failed(verifyPicked(*this)))
+    return failure();
+  int64_t rows = getSizes()[0], m = getSizes()[1], n = getSizes()[2], count = getSizes()[3];
+  ArrayRef<int64_t> shares = getShares();
+  if (shares.size() != 2)
+    return emitOpError("needs the shares of a and of b");
+  for (int64_t share : shares)
+    if (failed(verifyShare(*this, rows, share)))
+      return failure();
+  if (failed(verifyElements(*this, "a", getA(), product({rows / shares[0], m}))) ||
+      failed(verifyElements(*this, "b", getB(), product({rows / shares[1], n}))) ||
+      failed(verifyElements(*this, "c", getC(), product({count, m, n}))))
+    return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Exchanges
+//===----------------------------------------------------------------------===//
 
 static LogicalResult verifyBytes(Operation *op, AtAttr source, int64_t wantedSource, AtAttr target,
                                  int64_t wantedTarget) {

@@ -42,6 +42,37 @@ def Exec_MatmulOp : Exec_Command<"matmul",
   }];
 }
 
+def Exec_PickedMatmulOp : Exec_Command<"picked_matmul",
+    (ins Exec_AtAttr:$a, Exec_AtAttr:$b, DenseI64ArrayAttr:$b_strides, Exec_AtAttr:$index,
+         OptionalAttr<Exec_AtAttr>:$offset, Exec_AtAttr:$c, DenseI64ArrayAttr:$sizes,
+         Exec_Count:$share),
+    [{ $a `by` $b $b_strides `picked` $index (`from` $offset^)? `to` $c `sizes` $sizes
+       `share` $share }],
+    ["getAlignment"]> {
+  let summary = "Each row times the matrix that its index picks";
+  let description = [{
+    `sizes` are [rows, n, k, matrices]. Row r of c (n elements, rows one behind the other)
+    is row r / share of a (k elements) times matrix index[r] − offset of b, whose strides
+    are those from matrix to matrix, of rows (along k) and of columns (along n); zeros
+    where there is no such matrix. index and offset are i32, all else f32.
+  }];
+}
+
+def Exec_PickedOuterOp : Exec_Command<"picked_outer",
+    (ins Exec_AtAttr:$a, Exec_AtAttr:$b, Exec_AtAttr:$index, OptionalAttr<Exec_AtAttr>:$offset,
+         Exec_AtAttr:$c, DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$shares,
+         UnitAttr:$accumulate),
+    [{ $a `by` $b `picked` $index (`from` $offset^)? (`add` $accumulate^)? `to` $c `sizes` $sizes
+       `shares` $shares }],
+    ["getAlignment"]> {
+  let summary = "Outer products of rows, summed in the matrix that the index picks";
+  let description = [{
+    `sizes` are [rows, m, n, matrices]. Matrix e of c (m × n, one behind the other) is the
+    sum, or += with `add`, of the outer products of row r / shares[0] of a (m elements) and
+    row r / shares[1] of b (n elements), over all rows r with index[r] − offset = e.
+  }];
+}
+
 def Exec_ZeroOp : Exec_Command<"zero", (ins Exec_AtAttr:$target), "$target"> {
   let summary = "Sets bytes to zero";
   let hasVerifier = 0;

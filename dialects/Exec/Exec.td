@@ -74,7 +74,8 @@ def Exec_StateOp : Exec_Part<"state"> {
 
     With `layers` [first, count, step] it stands for one tensor in each of `count` layers, whose
     slots lie `step` of their address apart; what is between braces in the name is the
-    number of the layer.
+    number of the layer. With `slices` files hold a tensor of shape `file_shape` for each
+    index of the first dimension, which stands for `{}` in the name.
 
     ```mlir
     exec.state "layers.{0..3}.up.weight" layers [0, 4, 1] shape [128, 64] file [128, 64]
@@ -83,7 +84,7 @@ def Exec_StateOp : Exec_Part<"state"> {
     ```
   }];
   let arguments = (ins StrAttr:$name, UnitAttr:$copy, OptionalAttr<DenseI64ArrayAttr>:$layers,
-                       DenseI64ArrayAttr:$shape, DenseI64ArrayAttr:$file_shape,
+                       DenseI64ArrayAttr:$shape, DenseI64ArrayAttr:$file_shape, UnitAttr:$slices,
                        Exec_Sharding:$sharding, UnitAttr:$decay, F64Attr:$mean, F64Attr:$std,
                        Exec_AtAttr:$value, OptionalAttr<Exec_AtAttr>:$gradient,
                        OptionalAttr<Exec_Sharding>:$gradient_sharding,
@@ -91,7 +92,8 @@ def Exec_StateOp : Exec_Part<"state"> {
                        OptionalAttr<Exec_Sharding>:$moment_sharding,
                        OptionalAttr<StrArrayAttr>:$aliases);
   let assemblyFormat = [{
-    $name (`copy` $copy^)? (`layers` $layers^)? `shape` $shape `file` $file_shape `sharding` $sharding
+    $name (`copy` $copy^)? (`layers` $layers^)? `shape` $shape `file` $file_shape (`slices` $slices^)?
+    `sharding` $sharding
     (`decay` $decay^)? `mean` $mean `std` $std `value` $value (`gradient` $gradient^)?
     (`as` $gradient_sharding^)? (`moment1` $moment1^)? (`moment2` $moment2^)?
     (`moments_as` $moment_sharding^)? (`aliases` $aliases^)? attr-dict

@@ -47,8 +47,15 @@ static std::optional<int64_t> countOf(ArrayRef<int64_t> shape) {
 }
 
 LogicalResult StateOp::verify() {
+  bool marked = getName().contains("{}");
+  if (getSlices() != marked || (marked && getShape().empty()))
+    return emitOpError("has \"{}\" in its name if, and only if, the slices of its first dimension "
+                       "are tensors in files");
   auto elements = countOf(getShape());
-  if (!elements || elements != countOf(getFileShape()))
+  SmallVector<int64_t> inFiles(getFileShape());
+  if (marked)
+    inFiles.insert(inFiles.begin(), getShape()[0]);
+  if (!elements || elements != countOf(inFiles))
     return emitOpError("has another number of elements than its shape in files");
   for (dist::ShardingAttr sharding : getSlotShardings()) {
     if (sharding.getDims().size() != getShape().size())

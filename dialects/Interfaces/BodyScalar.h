@@ -68,6 +68,10 @@ public:
   BodyScalar toFloat() const {
     return {*b, loc, mlir::arith::SIToFPOp::create(*b, loc, b->getF32Type(), v)};
   }
+  /// An f32 that is a whole number as i32.
+  BodyScalar toInteger() const {
+    return {*b, loc, mlir::arith::FPToSIOp::create(*b, loc, b->getI32Type(), v)};
+  }
   /// An i32 as an index.
   mlir::Value toIndex() const {
     return mlir::arith::IndexCastOp::create(*b, loc, b->getIndexType(), v);

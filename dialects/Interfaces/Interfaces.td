@@ -78,6 +78,24 @@ def ContractionInterface : OpInterface<"ContractionOpInterface"> {
   }];
 }
 
+def PickedContractionInterface : OpInterface<"PickedContractionOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    A matrix product in which an index picks one of several matrices. Of two operands,
+    the products are summed over the factors that the result lacks (all as the sharding
+    rule says); operands and result that have the index's dimensions have them first,
+    but for the last one where they are the same for all its elements. The matrices lie
+    along the *picked* factor: the first dimension of the second operand, which is then
+    picked from, or of the result, to which each product is then added. An index outside
+    of them picks nothing.
+  }];
+  let methods = [
+    InterfaceMethod<"The index (i32).", "::mlir::Value", "getPickingIndex">,
+    InterfaceMethod<"Subtracted from the index (a scalar of i32), or null.", "::mlir::Value",
+                    "getPickingOffset">,
+  ];
+}
+
 def LibraryKernelInterface : OpInterface<"LibraryKernelOpInterface"> {
   let cppNamespace = "::cleave";
   let description = "An operator that runs as kernels which a target generates by name.";

@@ -12,6 +12,12 @@
 // operator is linear. `linear` lists groups of operands: all the operands of a
 // group must be partial together (`add`: {0,1}; `contract`: {0} and {1}).
 //
+// Results may lack a factor and still hold no real sum: where an index picks the
+// rank that computes an element (a token's expert), all other ranks hold zero. Such
+// a result is *apart*. That is a partial value, and more: an operator that makes
+// zeros of zeros may take it as it is, element by element, linear or not. `zeros`
+// lists groups of operands that must then be apart together.
+//
 // This header knows neither meshes nor any operator.
 //
 //===----------------------------------------------------------------------===//
@@ -43,6 +49,13 @@ struct Factor {
   std::optional<double> neutral;
   /// The operand whose padding matters; -1: the first that has this factor.
   int neutralOperand = -1;
+  /// The operand that picks, for each of its elements, the one index of the factor
+  /// that is computed; results that lack the factor and have the dimensions of that
+  /// operand are apart. -1: there is none.
+  int pickedBy = -1;
+  /// Operands of which only elements are read whose index the rank holds: they may be
+  /// apart over the axes of the factor.
+  llvm::SmallVector<int> pickedOperands = {};
 };
 
 struct ShardingRule {
@@ -51,6 +64,9 @@ struct ShardingRule {
   llvm::SmallVector<llvm::SmallVector<int>> operands, results;
   /// Groups of operand indices in which the operator is jointly linear.
   llvm::SmallVector<llvm::SmallVector<int>> linear;
+  /// Groups of operand indices: an element of the results is zero where those of the
+  /// group are, and depends on no other elements of theirs. Large groups first.
+  llvm::SmallVector<llvm::SmallVector<int>> zeros;
 
   /// Index of the factor called `name`, or -1.
   int find(llvm::StringRef name) const {

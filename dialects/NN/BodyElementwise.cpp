@@ -49,6 +49,17 @@ SmallVector<Value> SiluGradOp::buildBody(OpBuilder &b, ValueRange operands, Type
   });
 }
 
+SmallVector<Value> SigmoidOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
+  return mapBody(b, *this, operands, types, [](const BodyPoint &x) { return x[0].sigmoid(); });
+}
+
+SmallVector<Value> SigmoidGradOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
+  return mapBody(b, *this, operands, types, [](const BodyPoint &x) {
+    BodyScalar s = x[0].sigmoid();
+    return x[1] * s * (1.0 - s);
+  });
+}
+
 static constexpr double kSqrt2OverPi = 0.79788456080286535588;
 static constexpr double kGeluCubic = 0.044715;
 

@@ -44,30 +44,46 @@ static Value sumTo(OpBuilder &b, Location loc, Type type, Value gradient) {
   return gradient.getType() == type ? gradient : SumOp::create(b, loc, type, gradient).getResult();
 }
 
-/// The rule by names; `linear` as given.
-static ShardingRule elementwiseRule(Operation *op, SmallVector<SmallVector<int>> linear = {}) {
+using Groups = SmallVector<SmallVector<int>>;
+
+/// The rule by names; groups of operands in which it is linear, and of those that make
+/// it zero where they are zero.
+static ShardingRule elementwiseRule(Operation *op, Groups linear, Groups zeros) {
   ShardingRule rule = ruleByNames(op);
   rule.linear = std::move(linear);
+  rule.zeros = std::move(zeros);
   return rule;
 }
 
-#define ELEMENTWISE(OP, ...)                                                                       \
+#define ELEMENTWISE(OP, LINEAR, ZEROS)                                                             \
   LogicalResult OP::verify() { return verifyElementwise(*this); }                                  \
-  ShardingRule OP::getShardingRule() { return elementwiseRule(*this, __VA_ARGS__); }               \
+  ShardingRule OP::getShardingRule() { return elementwiseRule(*this, LINEAR, ZEROS); }             \
   LogicalResult OP::interpret(ArrayRef<const HostTensor *> in, MutableArrayRef<HostTensor> out) {  \
     return interpretElementwise(*this, in, out[0]);                                                \
   }
 
-ELEMENTWISE(AddOp, {{0, 1}})
-ELEMENTWISE(MulOp, {{0}, {1}})
-ELEMENTWISE(SiluOp, {})
-ELEMENTWISE(SiluGradOp, {{1}})
-ELEMENTWISE(GeluOp, {})
-ELEMENTWISE(GeluGradOp, {{1}})
-ELEMENTWISE(SoftCapOp, {})
-ELEMENTWISE(SoftCapGradOp, {{1}})
-ELEMENTWISE(ReluOp, {})
-ELEMENTWISE(ReluGradOp, {{1}})
+// Of a function that is 0 at 0, and of its gradient's operator.
+static Groups none() { return {}; }
+static Groups function() { return {{0}}; }
+static Groups second() { return {{1}}; }
+static Groups gradient() { return {{0, 1}, {1}}; }
+// Of sums and products.
+static Groups together() { return {{0, 1}}; }
+static Groups either() { return {{0}, {1}}; }
+static Groups product() { return {{0, 1}, {0}, {1}}; }
+
+ELEMENTWISE(AddOp, together(), together())
+ELEMENTWISE(MulOp, either(), product())
+ELEMENTWISE(SiluOp, none(), function())
+ELEMENTWISE(SiluGradOp, second(), gradient())
+ELEMENTWISE(SigmoidOp, none(), none())
+ELEMENTWISE(SigmoidGradOp, second(), gradient())
+ELEMENTWISE(GeluOp, none(), function())
+ELEMENTWISE(GeluGradOp, second(), gradient())
+ELEMENTWISE(SoftCapOp, none(), function())
+ELEMENTWISE(SoftCapGradOp, second(), gradient())
+ELEMENTWISE(ReluOp, none(), function())
+ELEMENTWISE(ReluGradOp, second(), gradient())
 #undef ELEMENTWISE
 
 //===----------------------------------------------------------------------===//
@@ -97,7 +113,7 @@ ShardingRule AddNOp::getShardingRule() {
   SmallVector<int> all;
   for (size_t i = 0; i < getTerms().size(); ++i)
     all.push_back(static_cast<int>(i));
-  return elementwiseRule(*this, {all});
+  return elementwiseRule(*this, {all}, {all});
 }
 
 LogicalResult AddNOp::interpret(ArrayRef<const HostTensor *> in, MutableArrayRef<HostTensor> out) {
@@ -138,6 +154,17 @@ SmallVector<Value> SiluOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<bo
 double SiluGradOp::scalar(ArrayRef<double> x) {
   double s = sigmoid(x[0]);
   return x[1] * s * (1.0 + x[0] * (1.0 - s));
+}
+
+double SigmoidOp::scalar(ArrayRef<double> x) { return sigmoid(x[0]); }
+
+SmallVector<Value> SigmoidOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<bool>) {
+  return {SigmoidGradOp::create(b, getLoc(), getType(), getInput(), g[0])};
+}
+
+double SigmoidGradOp::scalar(ArrayRef<double> x) {
+  double s = sigmoid(x[0]);
+  return x[1] * s * (1.0 - s);
 }
 
 static constexpr double kSqrt2OverPi = 0.79788456080286535588;

@@ -41,6 +41,16 @@ def NN_SiluGradOp : NN_ElementwiseOp<"silu_grad"> {
   let arguments = (ins NN_Tensor:$input, NN_Tensor:$gradient);
 }
 
+def NN_SigmoidOp : NN_ElementwiseOp<"sigmoid", [NN_Differentiable]> {
+  let summary = "1 / (1 + exp(−x))";
+  let arguments = (ins NN_Tensor:$input);
+}
+
+def NN_SigmoidGradOp : NN_ElementwiseOp<"sigmoid_grad"> {
+  let summary = "Gradient of sigmoid: dy · σ(x) · (1 − σ(x))";
+  let arguments = (ins NN_Tensor:$input, NN_Tensor:$gradient);
+}
+
 def NN_GeluOp : NN_ElementwiseOp<"gelu", [NN_Differentiable]> {
   let summary = "Gaussian error linear unit, exact or by tanh";
   let description = [{

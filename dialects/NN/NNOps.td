@@ -6,6 +6,8 @@ include "dialects/NN/Elementwise.td"
 include "dialects/NN/Norm.td"
 include "dialects/NN/Attention.td"
 include "dialects/NN/Vocabulary.td"
+include "dialects/NN/Routing.td"
+include "dialects/NN/Experts.td"
 include "dialects/NN/State.td"
 include "dialects/NN/Optimizer.td"
 #endif

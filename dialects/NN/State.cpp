@@ -12,7 +12,10 @@ LogicalResult ParameterOp::verify() {
     return emitOpError("needs a tensor type with named dimensions");
   if (!getTensorType().hasStaticShape())
     return emitOpError("needs a static shape");
-  bool named = namesLayers(getSymName());
+  bool named = namesLayers(getSymName()), marked = getSymName().contains("{}");
+  if (getSlices() != marked || (marked && getTensorType().getRank() == 0))
+    return emitOpError("has \"{}\" in its name if, and only if, the slices of its first dimension "
+                       "are tensors in files");
   if (auto layers = getLayers();
       layers ? layers->size() != 3 || (*layers)[0] < 0 || (*layers)[1] < 1 || (*layers)[2] < 1
              : named)
@@ -20,7 +23,8 @@ LogicalResult ParameterOp::verify() {
   else if (layers && !named)
     return emitOpError("stands for the tensors of several layers: its name needs their numbers in "
                        "braces");
-  if (HostTensor::count(getFileShape()) != getTensorType().getNumElements())
+  int64_t tensors = marked ? getTensorType().getDimSize(0) : 1;
+  if (HostTensor::count(getFileShape()) * tensors != getTensorType().getNumElements())
     return emitOpError("has another number of elements than its shape in files");
   return success();
 }

@@ -22,17 +22,21 @@ def NN_ParameterOp : NN_Op<"parameter", [Symbol]> {
     type, one in each layer from `first` in steps of `step`; what is between braces
     in its name, as in `@"model.layers.{0..125}.mlp.up_proj.weight"`, is the number
     of the layer. Operators in an `nn.repeat` of `count` iterations address them.
+
+    With `slices` files hold a tensor of shape `file_shape` for each index of the first
+    dimension, which stands for `{}` in the name: the experts of a layer, as in
+    `@"model.layers.{0..3}.mlp.experts.{}.up_proj.weight"`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type, DenseI64ArrayAttr:$file_shape,
                        F64Attr:$init_mean, F64Attr:$init_std, UnitAttr:$decay,
                        OptionalAttr<StrArrayAttr>:$aliases,
-                       OptionalAttr<DenseI64ArrayAttr>:$layers);
+                       OptionalAttr<DenseI64ArrayAttr>:$layers, UnitAttr:$slices);
   let assemblyFormat = "$sym_name `:` $type attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     /// Number of tensors that it stands for.
     int64_t getCount() { return getLayers() ? (*getLayers())[1] : 1; }
-    /// The name of tensor `index` below `getCount()`.
+    /// The name of tensor `index` below `getCount()`; with `slices` it has `{}` for the slice.
     std::string getTensorName(int64_t index);
     ::mlir::RankedTensorType getTensorType() {
       return ::llvm::cast<::mlir::RankedTensorType>(getType());

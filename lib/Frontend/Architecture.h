@@ -19,14 +19,18 @@ class LayerGraph;
 
 /// Where a kind stands in the model, which fixes its signature:
 /// embed (tokens) → (residual, pending); block (residual, pending) → the same;
-/// head (residual, pending, targets, scale) → loss. All also take parameters,
-/// and embeds and blocks the tokens' positions if they ask for them.
-enum class LayerRole { Embed, Block, Head };
+/// head (residual, pending, targets, scale) → loss; balance (loads, scores) → a further
+/// term of what is minimised. All also take parameters, and embeds and blocks the tokens'
+/// positions if they ask for them. A block with experts that are to be balanced takes
+/// loads and scores [expert] behind the stream, and returns them with its own added.
+enum class LayerRole { Embed, Block, Head, Balance };
 
 struct LayerKind {
   std::string name;
   LayerRole role = LayerRole::Block;
   bool usesPositions = false;
+  /// Experts whose loads and scores are added up; 0: none are.
+  int64_t balanced = 0;
   /// Names are those inside the layer; a call's prefix completes them.
   std::vector<Parameter> parameters = {};
   /// Absent: the kind is described by its parameters alone and can't be trained.

@@ -41,6 +41,10 @@ public:
 
 private:
   RankedTensorType typeOf(const Parameter &parameter);
+  /// A number for each expert.
+  RankedTensorType perExpert(const LayerKind &kind) {
+    return nn::namedTensor(f32, {kind.balanced}, ArrayRef<StringRef>{"expert"});
+  }
   SmallVector<Argument> argumentsOf(const LayerKind &kind);
   void declareParameters();
   func::FuncOp buildKind(const LayerKind &kind);
@@ -77,9 +81,13 @@ SmallVector<Argument> Importer::argumentsOf(const LayerKind &kind) {
   auto value = [&](StringRef name, Type type) { arguments.push_back({name, type, false}); };
   if (kind.role == LayerRole::Embed) {
     value("tokens", ids);
-  } else {
+  } else if (kind.role != LayerRole::Balance) {
     value("residual", stream);
     value("pending", stream);
+  }
+  if (kind.balanced > 0) {
+    value("loads", perExpert(kind));
+    value("scores", perExpert(kind));
   }
   if (kind.usesPositions)
     value("positions", ids);
@@ -111,7 +119,8 @@ void Importer::declareParameters() {
           aliases.empty() ? ArrayAttr() : builder.getStrArrayAttr(aliases),
           run.first.layer < 0
               ? DenseI64ArrayAttr()
-              : builder.getDenseI64ArrayAttr({run.first.layer, run.count, run.step}));
+              : builder.getDenseI64ArrayAttr({run.first.layer, run.count, run.step}),
+          parameter.tensorPerSlice);
     }
 }
 
@@ -131,8 +140,11 @@ func::FuncOp Importer::beginFunction(Location loc, StringRef name, ArrayRef<Argu
 }
 
 func::FuncOp Importer::buildKind(const LayerKind &kind) {
+  const bool isTerm = kind.role == LayerRole::Head || kind.role == LayerRole::Balance;
   SmallVector<Type> results =
-      kind.role == LayerRole::Head ? SmallVector<Type>{scalar} : SmallVector<Type>{stream, stream};
+      isTerm ? SmallVector<Type>{scalar} : SmallVector<Type>{stream, stream};
+  if (kind.role == LayerRole::Block && kind.balanced > 0)
+    results.append(2, perExpert(kind));
   SmallVector<Argument> arguments = argumentsOf(kind);
   auto function =
       beginFunction(NameLoc::get(builder.getStringAttr(kind.name)), kind.name, arguments, results);
@@ -194,15 +206,33 @@ void Importer::buildForward() {
   forward->setAttr("nn.entry", builder.getStringAttr("forward"));
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&forward.front());
-  SmallVector<Value> carried = {forward.getArgument(0)};
+  // The tokens, then the stream; loads and scores of experts beside it.
+  SmallVector<Value> stream = {forward.getArgument(0)}, counted, terms;
   for (const LayerRun &run : runs) {
+    const LayerKind &kind = architecture.kinds[run.first.kind];
     bool block = run.first.layer >= 0;
-    auto at = NameLoc::get(
-        builder.getStringAttr(block ? "layers" : architecture.kinds[run.first.kind].name));
-    carried =
+    auto at = NameLoc::get(builder.getStringAttr(block ? "layers" : kind.name));
+    if (kind.balanced > 0 && counted.empty())
+      for (StringRef name : {"loads", "scores"})
+        counted.push_back(nn::FillOp::create(builder, NameLoc::get(builder.getStringAttr(name)),
+                                             perExpert(kind), builder.getF64FloatAttr(0.0)));
+    SmallVector<Value> carried(kind.role == LayerRole::Balance ? ValueRange() : ValueRange(stream));
+    if (kind.balanced > 0)
+      llvm::append_range(carried, counted);
+    SmallVector<Value> results =
         block ? callRepeatedly(run, at, carried, forward) : callKind(run, at, carried, forward);
+    if (kind.role == LayerRole::Head || kind.role == LayerRole::Balance) {
+      // What the head returns is the loss, and comes first.
+      terms.insert(kind.role == LayerRole::Head ? terms.begin() : terms.end(), results[0]);
+      continue;
+    }
+    stream.assign(results.begin(), results.begin() + 2);
+    if (kind.balanced > 0)
+      counted.assign(results.begin() + 2, results.end());
   }
-  func::ReturnOp::create(builder, loc, carried);
+  func::ReturnOp::create(builder, loc, terms);
+  forward.setFunctionType(
+      builder.getFunctionType(forward.getArgumentTypes(), TypeRange(ValueRange(terms))));
 }
 
 OwningOpRef<ModuleOp> Importer::run() {
@@ -211,6 +241,9 @@ OwningOpRef<ModuleOp> Importer::run() {
   Operation *op = *module;
   op->setAttr("nn.family", builder.getStringAttr(model.family));
   op->setAttr("nn.max_positions", builder.getI64IntegerAttr(model.sizes.maxPositions));
+  if (llvm::any_of(architecture.kinds,
+                   [](const LayerKind &kind) { return kind.role == LayerRole::Balance; }))
+    op->setAttr("nn.whole_batch", builder.getUnitAttr());
   op->setAttr("nn.vocab", builder.getI64IntegerAttr(model.sizes.vocabSize));
   builder.setInsertionPointToEnd(module->getBody());
   declareParameters();

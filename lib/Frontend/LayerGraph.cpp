@@ -144,6 +144,62 @@ Value LayerGraph::activation(StringRef path, Activation function, Value x) {
   llvm_unreachable("every activation has its operator");
 }
 
+Value LayerGraph::sigmoid(StringRef path, Value x) {
+  return place(path, nn::SigmoidOp::create(builder, at(path), x.getType(), x));
+}
+
+Value LayerGraph::softmax(StringRef path, Value x) {
+  return place(path, nn::SoftmaxOp::create(builder, at(path), x.getType(), x));
+}
+
+/// `type` without dimension `position`, then with `name` of `size` in its place if given.
+static RankedTensorType replaced(RankedTensorType type, unsigned position,
+                                 std::optional<NamedDim> by, Type element) {
+  SmallVector<int64_t> shape(type.getShape());
+  SmallVector<StringAttr> names(nn::dimNames(type));
+  if (by) {
+    shape[position] = by->size;
+    names[position] = StringAttr::get(type.getContext(), by->name);
+  } else {
+    shape.erase(shape.begin() + position);
+    names.erase(names.begin() + position);
+  }
+  return nn::namedTensor(element, shape, names);
+}
+
+Value LayerGraph::sum(StringRef path, Value x, StringRef dim) {
+  auto type = cast<RankedTensorType>(x.getType());
+  Type result = replaced(type, nn::findDim(type, dim), {}, type.getElementType());
+  return place(path, nn::SumOp::create(builder, at(path), result, x));
+}
+
+Value LayerGraph::topK(StringRef path, Value scores, const NamedDim &choice) {
+  auto type = cast<RankedTensorType>(scores.getType());
+  Type result = replaced(type, type.getRank() - 1, choice, builder.getI32Type());
+  return place(path, nn::TopKOp::create(builder, at(path), result, scores));
+}
+
+Value LayerGraph::pick(StringRef path, Value x, Value index) {
+  Type result = nn::withElement(cast<RankedTensorType>(index.getType()), builder.getF32Type());
+  return place(path, nn::PickOp::create(builder, at(path), result, x, index));
+}
+
+Value LayerGraph::expertLinear(StringRef path, Value x, StringRef stem, Value index,
+                               ArrayRef<StringRef> dims) {
+  Value table = parameter((stem + ".weight").str());
+  auto type = cast<RankedTensorType>(index.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  SmallVector<StringAttr> names(nn::dimNames(type));
+  for (StringRef dim : dims) {
+    shape.push_back(
+        cast<RankedTensorType>(table.getType()).getDimSize(nn::findDim(table.getType(), dim)));
+    names.push_back(builder.getStringAttr(dim));
+  }
+  Type result = nn::namedTensor(builder.getF32Type(), shape, names);
+  return place(path,
+               nn::ExpertContractOp::create(builder, at(path), result, x, table, index, Value()));
+}
+
 Value LayerGraph::loss(StringRef path, Value logits) {
   Type token = tokenType({}, logits.getType());
   Type scalar = nn::namedTensor(builder.getF32Type(), {}, ArrayRef<StringAttr>());
@@ -154,8 +210,28 @@ Value LayerGraph::loss(StringRef path, Value logits) {
   return mul(scalePath, sum, argument("scale"));
 }
 
+Value LayerGraph::reciprocal(StringRef path, Value x) {
+  return place(path, nn::ReciprocalOp::create(builder, at(path), x.getType(), x));
+}
+
+Value LayerGraph::total(StringRef path, Value x) {
+  Type scalar = nn::namedTensor(builder.getF32Type(), {}, ArrayRef<StringAttr>());
+  return place(path, nn::SumOp::create(builder, at(path), scalar, x));
+}
+
+void LayerGraph::count(StringRef path, Value choices, Value layerScores) {
+  auto name = [&](const char *end) { return (path + end).str(); };
+  std::string own = name(".own"), sum = name(".sum");
+  Type experts = loads().getType();
+  Value picks = place(own, nn::CountPicksOp::create(builder, at(own), experts, choices));
+  Value added = place(sum, nn::SumOp::create(builder, at(sum), experts, layerScores));
+  counted = {add(name(".loads"), loads(), picks), add(name(".scores"), scores(), added)};
+}
+
 void LayerGraph::finish(Value residual, Value pending) {
-  func::ReturnOp::create(builder, at("return"), ValueRange{residual, pending});
+  SmallVector<Value> values = {residual, pending};
+  llvm::append_range(values, counted);
+  func::ReturnOp::create(builder, at("return"), values);
 }
 
 void LayerGraph::finish(Value loss) { func::ReturnOp::create(builder, at("return"), loss); }

@@ -30,6 +30,11 @@ public:
   mlir::Value positions() { return argument("positions"); }
   mlir::Value residual() { return argument("residual"); }
   mlir::Value pending() { return argument("pending"); }
+  /// How many choices have gone to each expert in the layers before, and the sum of their
+  /// scores; `count` adds those of this layer.
+  mlir::Value loads() { return argument("loads"); }
+  mlir::Value scores() { return argument("scores"); }
+  void count(llvm::StringRef path, mlir::Value choices, mlir::Value scores);
   /// A parameter by its name in the layer.
   mlir::Value parameter(llvm::StringRef name) { return argument(name); }
 
@@ -63,12 +68,31 @@ public:
   /// The slices along `dim`.
   llvm::SmallVector<mlir::Value> unstack(llvm::StringRef path, mlir::Value x, llvm::StringRef dim);
   mlir::Value activation(llvm::StringRef path, Activation function, mlir::Value x);
+  /// 1 / (1 + exp(−x)).
+  mlir::Value sigmoid(llvm::StringRef path, mlir::Value x);
+  /// Softmax over the last dimension.
+  mlir::Value softmax(llvm::StringRef path, mlir::Value x);
+  /// Sum over `dim`.
+  mlir::Value sum(llvm::StringRef path, mlir::Value x, llvm::StringRef dim);
+  /// Where the largest elements along the last dimension are, as many as `choice` has.
+  mlir::Value topK(llvm::StringRef path, mlir::Value scores, const NamedDim &choice);
+  /// The elements of `x` at `index` along its last dimension.
+  mlir::Value pick(llvm::StringRef path, mlir::Value x, mlir::Value index);
+  /// For each of the indices, contraction with the slice of `<stem>.weight` that it
+  /// picks, giving `dims` behind those of the index.
+  mlir::Value expertLinear(llvm::StringRef path, mlir::Value x, llvm::StringRef stem,
+                           mlir::Value index, llvm::ArrayRef<llvm::StringRef> dims);
   /// Σ cross entropy of `logits` against the targets, times the caller's scale.
   mlir::Value loss(llvm::StringRef path, mlir::Value logits);
 
+  /// 1 / x of a scalar.
+  mlir::Value reciprocal(llvm::StringRef path, mlir::Value x);
+  /// Sum over all dimensions.
+  mlir::Value total(llvm::StringRef path, mlir::Value x);
+
   /// Ends an embed or a block.
   void finish(mlir::Value residual, mlir::Value pending);
-  /// Ends a head.
+  /// Ends a head, or a balance.
   void finish(mlir::Value loss);
 
 private:
@@ -83,6 +107,8 @@ private:
   mlir::OpBuilder &builder;
   const LayerKind &kind;
   llvm::StringMap<mlir::Value> arguments;
+  /// What a block returns behind its stream.
+  llvm::SmallVector<mlir::Value> counted;
 };
 
 } // namespace cleave::frontend

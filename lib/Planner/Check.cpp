@@ -78,7 +78,7 @@ private:
                     "global, micro and sequence are at least 1");
     int64_t share = batch.getGlobal() / dp;
     if (batch.getGlobal() % dp == 0 && share % batch.getMicro() == 0)
-      return checkSizes(batch);
+      return failed(checkWhole(batch, share)) ? failure() : checkSizes(batch);
     InFlightDiagnostic error = refuse(
         batch,
         "plan.batch_indivisible: global batch " + Twine(batch.getGlobal()) + " is no multiple of " +
@@ -88,6 +88,31 @@ private:
     if (llvm::MulOverflow(share + 1, dp, above))
       above = share * dp;
     error.attachNote() << "suggestion: global " << above << " micro 1";
+    return error;
+  }
+
+  /// What is minimised may join the tokens of the whole batch.
+  LogicalResult checkWhole(plan::BatchOp batch, int64_t share) {
+    if (!model->hasAttr("nn.whole_batch"))
+      return success();
+    constexpr StringRef what = "plan.whole_batch: a loss of unbalanced experts is of all tokens of "
+                               "a step, whose choices must be known before the first way back; ";
+    constexpr StringRef rule = "with such a loss every rank takes its share in one micro-batch, "
+                               "and there is no pipeline";
+    if (auto pipeline = plan::entry<plan::PipelineOp>(solution)) {
+      InFlightDiagnostic error = refuse(pipeline, what + "a pipeline goes back before", rule);
+      error.attachNote() << "suggestion: pp=1, or \"output_router_logits\": false in the config";
+      return error;
+    }
+    if (int64_t(batch.getMicro()) == share)
+      return success();
+    InFlightDiagnostic error = refuse(batch,
+                                      what + Twine(share / int64_t(batch.getMicro())) +
+                                          " micro-batches go forward and back in "
+                                          "turn",
+                                      rule);
+    error.attachNote() << "given: micro " << int64_t(batch.getMicro());
+    error.attachNote() << "suggestion: micro " << share;
     return error;
   }
 

@@ -120,8 +120,8 @@ StringRef lastKind(ModuleOp model) {
   if (!forward || forward.isExternal())
     return "";
   Operation *end = forward.getBody().front().getTerminator();
-  auto call = end->getNumOperands() == 1 ? end->getOperand(0).getDefiningOp<func::CallOp>()
-                                         : func::CallOp();
+  auto call =
+      end->getNumOperands() > 0 ? end->getOperand(0).getDefiningOp<func::CallOp>() : func::CallOp();
   return call && call.getNumResults() == 1 ? call.getCallee() : "";
 }
 

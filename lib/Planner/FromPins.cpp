@@ -78,6 +78,29 @@ static rt::Status settleTensor(const PlanRequest &request, int64_t pp, HeadSizes
   return rt::Status::success();
 }
 
+/// Experts are dealt out over ranks that are there.
+static rt::Status settleExperts(const PlanRequest &request, ModuleOp model,
+                                const Degrees &degrees) {
+  const int64_t ep = request.pins.experts.value_or(1), experts = countExperts(model);
+  if (ep > 1 && experts == 0)
+    return rt::userError("plan.no_experts", "the model has no experts to deal out")
+        .withGiven("ep=" + std::to_string(ep))
+        .withRule("ep is for models whose layers have experts")
+        .suggest("ep=1");
+  auto fits = [&](int64_t n) {
+    return n <= std::max<int64_t>(experts, 1) &&
+           (degrees.dp % n == 0 || n == degrees.tp || n == degrees.dp * degrees.tp);
+  };
+  if (fits(ep))
+    return rt::Status::success();
+  return rt::userError("plan.experts_indivisible",
+                       "the experts cannot be dealt out over " + std::to_string(ep) + " ranks")
+      .withGiven("ep=" + std::to_string(ep) + ", dp=" + std::to_string(degrees.dp) +
+                 ", tp=" + std::to_string(degrees.tp) + ", experts=" + std::to_string(experts))
+      .withRule("ep divides dp, or is tp, or dp × tp, and is at most the number of experts")
+      .suggest("ep one of " + divisors(degrees.dp * degrees.tp, fits));
+}
+
 /// The multiples of `unit` on both sides of `batch`.
 static void suggestBatches(rt::Error &error, int64_t batch, int64_t unit) {
   const int64_t below = batch / unit * unit;
@@ -220,6 +243,8 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
     return s;
   if (rt::Status s = settleBatch(request, pipeline->ranks, degrees); !s.ok())
     return s;
+  if (rt::Status s = settleExperts(request, model, degrees); !s.ok())
+    return s;
   Policy policy = makePolicy(heads, degrees, request.pins);
 
   MLIRContext *context = model.getContext();
@@ -236,7 +261,7 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
                         policy.context ? b.getStrArrayAttr({"context"}) : ArrayAttr());
   if (pipeline->isPipeline())
     plan::AxisOp::create(b, loc, kPipelineAxis, ArrayRef<int64_t>{pipeline->ranks});
-  plan::AxisOp::create(b, loc, "data", ArrayRef<int64_t>{degrees.dp});
+  plan::AxisOp::create(b, loc, "data", ArrayRef<int64_t>(policy.dataParts));
   if (policy.context)
     plan::AxisOp::create(b, loc, "context", ArrayRef<int64_t>{degrees.cp});
   plan::AxisOp::create(b, loc, "tensor", ArrayRef<int64_t>(policy.tensorParts));

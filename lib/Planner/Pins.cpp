@@ -9,11 +9,11 @@
 using namespace llvm;
 namespace cleave {
 
-static const char *const kPins[] = {"dp",   "tp",        "cp", "sp", "vocab",   "micro_batch",
-                                    "zero", "recompute", "pp", "vp", "schedule"};
+static const char *const kPins[] = {"dp",          "tp",   "cp",        "ep", "sp", "vocab",
+                                    "micro_batch", "zero", "recompute", "pp", "vp", "schedule"};
 /// Axes and choices of formats.md that this version cannot carry out; a pin to
 /// the neutral value is a no-op.
-static const std::pair<const char *, const char *> kLater[] = {{"ep", "1"}, {"etp", "1"}};
+static const std::pair<const char *, const char *> kLater[] = {{"etp", "1"}};
 
 static rt::StatusOr<int64_t> number(StringRef key, StringRef value, int64_t least) {
   int64_t n;
@@ -31,8 +31,9 @@ static rt::Status later(StringRef key, StringRef value, StringRef neutral) {
   return rt::userError("plan.unsupported_pin",
                        "this version of Cleave cannot run " + key.str() + "=" + value.str())
       .withGiven(key.str() + "=" + value.str())
-      .withRule("data, context, tensor and pipeline parallelism, with sequence and vocabulary "
-                "sharding, and ZeRO can be pinned")
+      .withRule(
+          "data, context, tensor, expert and pipeline parallelism, with sequence and vocabulary "
+          "sharding, and ZeRO can be pinned")
       .suggest(key.str() + "=" + neutral.str());
 }
 
@@ -102,6 +103,8 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
     pins.pp = *n;
   else if (key == "vp")
     pins.vp = *n;
+  else if (key == "ep")
+    pins.experts = *n;
   else if (key == "micro_batch")
     pins.microBatch = *n;
   else

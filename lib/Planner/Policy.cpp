@@ -21,6 +21,14 @@ HeadSizes headSizes(ModuleOp model) {
   return sizes;
 }
 
+int64_t countExperts(ModuleOp model) {
+  int64_t most = 0;
+  for (auto parameter : model.getOps<nn::ParameterOp>())
+    if (int d = nn::findDim(parameter.getTensorType(), "expert"); d >= 0)
+      most = std::max(most, parameter.getTensorType().getDimSize(d));
+  return most;
+}
+
 bool headsDivide(HeadSizes sizes, int64_t tp) {
   return sizes.groups % (tp / std::gcd(tp, sizes.keyHeads)) == 0;
 }
@@ -33,6 +41,18 @@ Policy makePolicy(HeadSizes sizes, const Degrees &degrees, const Pins &pins) {
   policy.tensor = tp > 1;
   policy.tokenRanks = degrees.dp * degrees.cp;
   policy.zero = policy.tokenRanks > 1 ? pins.zero.value_or(0) : 0;
+  const int64_t ep = pins.experts.value_or(1), dp = degrees.dp;
+  policy.dataParts = {dp};
+  if (ep > 1 && dp % ep == 0 && dp > ep) {
+    policy.dataParts = {dp / ep, ep};
+    policy.experts = {"data.1"};
+  } else if (ep > 1) {
+    if (dp > 1 && ep % dp == 0)
+      policy.experts.push_back("data");
+    policy.expertsOverTensor = ep != dp;
+    if (policy.expertsOverTensor)
+      policy.experts.push_back("tensor");
+  }
   policy.sequence = pins.sequence.value_or(false);
   policy.vocabulary = pins.vocabulary.value_or(true);
   // Key heads take the part of the axis that divides them, query groups the rest.
@@ -48,12 +68,39 @@ Policy makePolicy(HeadSizes sizes, const Degrees &degrees, const Pins &pins) {
   return policy;
 }
 
-Assignment Policy::assign(const ShardingRule &rule) const {
+static bool canCut(const ShardingRule &rule, StringRef name) {
+  int f = rule.find(name);
+  return f >= 0 && rule.factors[f].shardable;
+}
+
+SmallVector<std::string> Policy::dataLeft() const {
+  if (dataParts.size() > 1)
+    return {"data.0"};
+  if (!data || llvm::is_contained(experts, "data"))
+    return {};
+  return {"data"};
+}
+
+/// Experts see the tokens of all ranks along their axes.
+Assignment Policy::assignRouted(const ShardingRule &rule) const {
   Assignment out;
-  auto canCut = [&](StringRef name) {
-    int f = rule.find(name);
-    return f >= 0 && rule.factors[f].shardable;
-  };
+  if (SmallVector<std::string> left = dataLeft(); !left.empty() && canCut(rule, "batch"))
+    out["batch"] = left;
+  if (context && cleave::canCut(rule, "sequence"))
+    out["sequence"] = {"context"};
+  if (!experts.empty() && canCut(rule, "expert"))
+    out["expert"] = experts;
+  if (tensor && !expertsOverTensor && canCut(rule, "ffn"))
+    out["ffn"] = {"tensor"};
+  return out;
+}
+
+Assignment Policy::assign(const ShardingRule &rule) const {
+  // A router's own operators need all choices of a token, or all experts.
+  if (canCut(rule, "choice") && (rule.find("expert") < 0 || canCut(rule, "expert")))
+    return assignRouted(rule);
+  Assignment out;
+  auto canCut = [&](StringRef name) { return cleave::canCut(rule, name); };
   if (data && canCut("batch"))
     out["batch"] = {"data"};
   if (context && canCut("sequence"))
@@ -78,18 +125,38 @@ Assignment Policy::assign(const ShardingRule &rule) const {
 Assignment Policy::overTokens(Assignment placement, RankedTensorType type) const {
   auto blockOf = [&](StringRef name, int64_t size) {
     int64_t ways = 1;
+    auto count = [&](StringRef whole, StringRef axis, ArrayRef<int64_t> parts) {
+      for (auto [i, part] : llvm::enumerate(parts))
+        if (axis == whole || axis == (whole + "." + Twine(i)).str())
+          ways *= part;
+    };
     if (auto it = placement.find(name); it != placement.end())
-      for (const std::string &axis : it->second)
-        for (auto [i, part] : llvm::enumerate(tensorParts))
-          if (axis == "tensor" || axis == "tensor." + std::to_string(i))
-            ways *= part;
+      for (const std::string &axis : it->second) {
+        count("tensor", axis, tensorParts);
+        count("data", axis, dataParts);
+      }
     return size % ways == 0 ? size / ways : 0;
   };
+  // Experts are dealt out over a part of the data axis already.
+  auto isData = [](const std::string &axis) { return StringRef(axis).starts_with("data"); };
+  SmallVector<std::string> over;
+  int64_t ranks = tokenRanks;
+  if (data)
+    over.push_back("data");
+  for (const auto &[name, axes] : placement)
+    if (llvm::any_of(axes, isData)) {
+      over = dataLeft();
+      ranks /= dataParts.back();
+    }
+  if (context)
+    over.push_back("context");
+  if (over.empty())
+    return placement;
   StringRef chosen;
   int64_t longest = -1;
   for (auto [name, size] : llvm::zip(nn::dimNames(type), type.getShape())) {
     int64_t block = blockOf(name.getValue(), size);
-    if (block > 0 && block % tokenRanks == 0) {
+    if (block > 0 && block % ranks == 0) {
       chosen = name.getValue();
       break;
     }
@@ -98,10 +165,8 @@ Assignment Policy::overTokens(Assignment placement, RankedTensorType type) const
       chosen = name.getValue();
     }
   }
-  if (!chosen.empty() && data)
-    placement[chosen].push_back("data");
-  if (!chosen.empty() && context)
-    placement[chosen].push_back("context");
+  if (!chosen.empty())
+    llvm::append_range(placement[chosen], over);
   return placement;
 }
 

@@ -25,6 +25,11 @@ struct Policy {
   /// Which parts each of the heads' dimensions takes.
   Assignment heads;
   bool tensor = false, data = false, context = false, sequence = false, vocabulary = false;
+  /// Parts of the data axis, major to minor; the experts take the last one of several.
+  llvm::SmallVector<int64_t> dataParts{1};
+  /// The axes that the experts of a layer take, and whether the tensor axis is one.
+  llvm::SmallVector<std::string> experts;
+  bool expertsOverTensor = false;
   /// Stage of ZeRO over `tokenRanks` ranks, those of data × context.
   int64_t zero = 0, tokenRanks = 1;
 
@@ -33,6 +38,12 @@ struct Policy {
   /// `placement` of a parameter of `type`, cut further over data × context: along the
   /// first dimension that divides evenly, else along the longest.
   Assignment overTokens(Assignment placement, mlir::RankedTensorType type) const;
+
+private:
+  /// Those of an operator on values that have a row for each choice of a token.
+  Assignment assignRouted(const ShardingRule &rule) const;
+  /// What of the data axis the experts leave.
+  llvm::SmallVector<std::string> dataLeft() const;
 };
 
 /// The sizes of the dimensions called `kv_head` and `group` in a model. No key
@@ -45,12 +56,15 @@ HeadSizes headSizes(mlir::ModuleOp model);
 /// Whether `tp` ranks can split the heads evenly, key heads repeated if need be.
 bool headsDivide(HeadSizes sizes, int64_t tp);
 
+/// The number of experts in a layer of a model; 0: there are none.
+int64_t countExperts(mlir::ModuleOp model);
+
 /// The degrees of parallelism that a request leaves, and its micro-batch.
 struct Degrees {
   int64_t dp = 1, cp = 1, tp = 1, micro = 1;
 };
 
-/// The policy for a request with its degrees settled.
+/// The policy for a request with its degrees settled, and its pin of the experts.
 Policy makePolicy(HeadSizes sizes, const Degrees &degrees, const Pins &pins);
 
 } // namespace cleave

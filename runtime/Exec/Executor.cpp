@@ -31,7 +31,7 @@ double now() {
 Executor::Executor(const Program &program, int64_t rank, ThreadPool &pool, RankMemory memory,
                    ExecutorOptions options)
     : program(program), unrolled(unrollEntries(program)), ownRank(rank), pool(pool),
-      rankMemory(std::move(memory)), options(options), matmul(pool) {}
+      rankMemory(std::move(memory)), options(options), matmul(pool), picked(pool, matmul) {}
 
 StatusOr<std::unique_ptr<Executor>> Executor::create(const Program &program, int64_t rank,
                                                      KernelTable kernels, ThreadPool &pool,
@@ -75,6 +75,10 @@ StatusOr<Executor::Action> Executor::prepareCommand(const Command &command, Kern
     return prepareKernel(*kernel, kernels);
   if (const auto *product = std::get_if<MatmulCommand>(&command.what))
     return prepareMatmul(*product);
+  if (const auto *rows = std::get_if<PickedMatmulCommand>(&command.what))
+    return preparePicked(*rows);
+  if (const auto *outer = std::get_if<PickedOuterCommand>(&command.what))
+    return preparePicked(*outer);
   if (const auto *zero = std::get_if<ZeroCommand>(&command.what))
     return prepareZero(*zero);
   if (const auto *copy = std::get_if<CopyCommand>(&command.what))
@@ -113,6 +117,34 @@ StatusOr<Executor::Action> Executor::prepareMatmul(const MatmulCommand &command)
   const float *b = rankMemory.floats(command.b.region);
   float *c = rankMemory.floats(command.c.region);
   return Action([this, plan, a, b, c] { return matmul.run(*plan, a, b, c); });
+}
+
+template <typename Command, typename Plan>
+Executor::Action Executor::runPicked(const Command &command, Plan plan) {
+  const float *a = rankMemory.floats(command.a), *b = rankMemory.floats(command.b);
+  const int32_t *index = rankMemory.ints(command.index);
+  const int32_t *offset = command.offset ? rankMemory.ints(*command.offset) : nullptr;
+  float *c = rankMemory.floats(command.c);
+  return [this, plan = std::move(plan), a, b, index, offset, c] {
+    return picked.run(plan, a, b, index, offset, c);
+  };
+}
+
+StatusOr<Executor::Action> Executor::preparePicked(const PickedMatmulCommand &command) {
+  PickedMatmulProblem problem{
+      command.rows,          command.n, command.k, command.matrices, command.share,
+      command.n * command.k, {}};
+  problem.b = command.transposed ? MatrixStrides{1, command.k} : MatrixStrides{command.n, 1};
+  CLEAVE_RT_ASSIGN_OR_RETURN(PickedMatmulPlan plan, picked.prepare(problem));
+  return runPicked(command, std::move(plan));
+}
+
+StatusOr<Executor::Action> Executor::preparePicked(const PickedOuterCommand &command) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(
+      PickedOuterPlan plan,
+      picked.prepare(PickedOuterProblem{command.rows, command.m, command.n, command.matrices,
+                                        command.shareA, command.shareB, command.accumulate}));
+  return runPicked(command, std::move(plan));
 }
 
 Executor::Action Executor::prepareZero(const ZeroCommand &command) {
@@ -165,7 +197,8 @@ Status Executor::runList(size_t entry, int64_t slot) {
 }
 
 MemoryUse Executor::memoryUse() const {
-  return {rankMemory.totalBytes(), collectives->stagingBytes(), matmul.scratchBytes()};
+  return {rankMemory.totalBytes(), collectives->stagingBytes(),
+          matmul.scratchBytes() + picked.scratchBytes()};
 }
 
 } // namespace cleave::rt

@@ -8,7 +8,7 @@
 // what waits was decided by the compiler.
 #pragma once
 
-#include "runtime/Device/CPU/Matmul.h"
+#include "runtime/Device/CPU/PickedMatmul.h"
 #include "runtime/Exec/Collectives.h"
 #include "runtime/Exec/KernelTable.h"
 #include "runtime/Exec/Profile.h"
@@ -79,6 +79,9 @@ private:
   Status runList(size_t entry, int64_t slot);
   StatusOr<Action> prepareKernel(const KernelCommand &command, KernelTable kernels);
   StatusOr<Action> prepareMatmul(const MatmulCommand &command);
+  StatusOr<Action> preparePicked(const PickedMatmulCommand &command);
+  StatusOr<Action> preparePicked(const PickedOuterCommand &command);
+  template <typename Command, typename Plan> Action runPicked(const Command &command, Plan plan);
   Action prepareZero(const ZeroCommand &command);
   Action prepareCopy(const CopyCommand &command);
   Status failed(size_t entry, size_t index, const Status &status) const;
@@ -90,6 +93,7 @@ private:
   RankMemory rankMemory;
   ExecutorOptions options;
   MatmulEngine matmul;
+  PickedMatmulEngine picked;
   std::unique_ptr<CollectiveRunner> collectives;
   /// For each entry one list for each slot, where it is a stage's, else one.
   std::vector<std::vector<std::vector<Action>>> actions;

@@ -66,10 +66,19 @@ const char *nameOf(EntryKind kind) {
   return "";
 }
 
+std::string StateEntry::fileName(int64_t index) const {
+  std::string result = name;
+  if (isSliced())
+    result.replace(result.find("{}"), 2, std::to_string(index));
+  return result;
+}
+
 const char *nameOf(const Command &command) {
   struct Name {
     const char *operator()(const KernelCommand &) const { return "kernel"; }
     const char *operator()(const MatmulCommand &) const { return "matmul"; }
+    const char *operator()(const PickedMatmulCommand &) const { return "picked_matmul"; }
+    const char *operator()(const PickedOuterCommand &) const { return "picked_outer"; }
     const char *operator()(const ZeroCommand &) const { return "zero"; }
     const char *operator()(const CopyCommand &) const { return "copy"; }
     const char *operator()(const AllReduceCommand &) const { return "all_reduce"; }

@@ -108,7 +108,13 @@ struct Initial {
 /// as files hold it: the same elements in the same row-major order. Slots are f32
 /// and hold the padded block row-major; they are cut as `sharding` says, but for
 /// those that have a sharding of their own (ZeRO).
+///
+/// With "{}" in its name, files hold a tensor of `fileShape` for each index of the first
+/// dimension, the index in place of the braces: the experts of a layer. Checkpoints hold
+/// it whole, under the name with the braces.
 struct StateEntry {
+  static constexpr int64_t maxFileTensors = 65536;
+
   std::string name; // Hugging Face
   /// Other names under which a file may hold the same tensor (tied weights).
   std::vector<std::string> aliases;
@@ -128,6 +134,11 @@ struct StateEntry {
     const auto &own = ownShardings[static_cast<size_t>(which)];
     return own ? *own : sharding;
   }
+  /// Number of tensors in files, and the name of each.
+  int64_t fileTensors() const { return isSliced() ? shape.front() : 1; }
+  std::string fileName(int64_t index) const;
+  /// Whether files hold its slices.
+  bool isSliced() const { return name.find("{}") != std::string::npos && !shape.empty(); }
   const std::optional<Region> &slot(Slot which) const { return slots[static_cast<size_t>(which)]; }
   std::optional<Region> &slot(Slot which) { return slots[static_cast<size_t>(which)]; }
 };
@@ -213,6 +224,29 @@ struct MatmulCommand {
   MatrixOperand a, b, c;
   int64_t m = 1, n = 1, k = 1;
   std::vector<MatrixBatch> batch;
+  bool accumulate = false;
+};
+
+/// Each of `rows` rows times the matrix that its index picks: row r of c (n elements) is
+/// row r / share of a (k elements) times matrix index[r] − offset of b, zeros where there
+/// is none. Rows lie one behind the other; b holds `matrices` dense matrices of k × n, by
+/// rows or, with `transposed`, by columns. index (and offset, 0 if absent) are i32.
+struct PickedMatmulCommand {
+  Region a, b, index, c;
+  std::optional<Region> offset;
+  int64_t rows = 1, n = 1, k = 1, matrices = 1;
+  int64_t share = 1;
+  bool transposed = false;
+};
+
+/// Matrix e of c (m × n, dense, one behind the other) is the sum, or += with
+/// `accumulate`, of the outer products of row r / shareA of a (m elements) and row
+/// r / shareB of b (n elements) over all rows r with index[r] − offset = e.
+struct PickedOuterCommand {
+  Region a, b, index, c;
+  std::optional<Region> offset;
+  int64_t rows = 1, m = 1, n = 1, matrices = 1;
+  int64_t shareA = 1, shareB = 1;
   bool accumulate = false;
 };
 
@@ -309,8 +343,9 @@ struct RepeatCommand {
 
 /// One command with what reports need. Bytes and operations are of one rank.
 struct Command {
-  std::variant<KernelCommand, MatmulCommand, ZeroCommand, CopyCommand, AllReduceCommand,
-               AllGatherCommand, ReduceScatterCommand, SliceCommand, AllToAllCommand, RepeatCommand>
+  std::variant<KernelCommand, MatmulCommand, PickedMatmulCommand, PickedOuterCommand, ZeroCommand,
+               CopyCommand, AllReduceCommand, AllGatherCommand, ReduceScatterCommand, SliceCommand,
+               AllToAllCommand, RepeatCommand>
       what;
   /// Path of the operators it came from, with the layer: "layers.3/mlp.gate", in
   /// a repeat "layers.*/mlp.gate".

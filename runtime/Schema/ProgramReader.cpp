@@ -202,6 +202,36 @@ MatmulCommand readMatmul(ObjectReader &in) {
   return matmul;
 }
 
+template <typename T> void readPickedOperands(ObjectReader &in, T &picked) {
+  picked.a = needRegion(in, "a");
+  picked.b = needRegion(in, "b");
+  picked.index = needRegion(in, "index");
+  picked.offset = region(in, "offset");
+  picked.c = needRegion(in, "c");
+  picked.rows = needInteger(in, "rows", {.min = 1});
+  picked.n = needInteger(in, "n", {.min = 1});
+  picked.matrices = needInteger(in, "matrices", {.min = 1});
+}
+
+PickedMatmulCommand readPickedMatmul(ObjectReader &in) {
+  PickedMatmulCommand picked;
+  readPickedOperands(in, picked);
+  picked.k = needInteger(in, "k", {.min = 1});
+  picked.share = needInteger(in, "share", {.min = 1});
+  picked.transposed = in.boolean("transposed").value_or(false);
+  return picked;
+}
+
+PickedOuterCommand readPickedOuter(ObjectReader &in) {
+  PickedOuterCommand picked;
+  readPickedOperands(in, picked);
+  picked.m = needInteger(in, "m", {.min = 1});
+  picked.shareA = needInteger(in, "share_a", {.min = 1});
+  picked.shareB = needInteger(in, "share_b", {.min = 1});
+  picked.accumulate = in.boolean("accumulate").value_or(false);
+  return picked;
+}
+
 template <typename T> void readEnds(ObjectReader &in, T &command) {
   command.source = needRegion(in, "source");
   command.target = needRegion(in, "target");
@@ -265,6 +295,10 @@ StatusOr<Command> readCommand(ObjectReader &in) {
     command.what = readKernel(in);
   } else if (op == "matmul") {
     command.what = readMatmul(in);
+  } else if (op == "picked_matmul") {
+    command.what = readPickedMatmul(in);
+  } else if (op == "picked_outer") {
+    command.what = readPickedOuter(in);
   } else if (op == "zero") {
     command.what = ZeroCommand{needRegion(in, "region")};
   } else if (op == "copy") {
@@ -286,7 +320,8 @@ StatusOr<Command> readCommand(ObjectReader &in) {
   } else {
     return userError("image.unknown_value", fmt::format("\"{}\" is no command", op))
         .at(in.whereOf("op"))
-        .withRule("\"op\" is kernel, matmul, zero, copy, all_reduce, all_gather, reduce_scatter, "
+        .withRule("\"op\" is kernel, matmul, picked_matmul, picked_outer, zero, copy, all_reduce, "
+                  "all_gather, reduce_scatter, "
                   "slice, all_to_all or repeat");
   }
   return command;

@@ -76,14 +76,19 @@ Status checkState(const Program &program) {
     const std::string owner = fmt::format("state \"{}\"", entry.name);
     if (entry.name.empty())
       return broken("image.state", "a state entry has no name");
-    if (!names.insert(entry.name).second)
-      return broken("image.state", owner + " is there twice");
+    if (entry.fileTensors() < 1 || entry.fileTensors() > StateEntry::maxFileTensors)
+      return broken("image.state",
+                    fmt::format("{} stands for {} tensors", owner, entry.fileTensors()));
+    for (int64_t i = 0; i < entry.fileTensors(); ++i)
+      if (!names.insert(entry.fileName(i)).second)
+        return broken("image.state", owner + " is there twice");
     for (const std::string &alias : entry.aliases)
       if (!names.insert(alias).second)
         return broken("image.state", fmt::format("{}: alias \"{}\" is used twice", owner, alias));
     const auto elements = checkedProduct(entry.shape);
-    const auto inFile = checkedProduct(entry.fileShape);
-    if (!elements || !inFile || *elements != *inFile || !checkedProduct({*elements, 16}))
+    std::vector<int64_t> inFiles = entry.fileShape;
+    inFiles.push_back(entry.fileTensors());
+    if (!elements || elements != checkedProduct(inFiles) || !checkedProduct({*elements, 16}))
       return broken("image.state", owner + ": shape and file_shape differ in elements");
     if (!entry.slot(Slot::Value))
       return broken("image.state", owner + " has no value");

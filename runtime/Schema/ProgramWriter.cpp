@@ -205,6 +205,18 @@ struct CommandWriter {
     }
     out.key("accumulate").value(matmul.accumulate);
   }
+  void operator()(const PickedMatmulCommand &picked) const {
+    pickedOperands(picked);
+    out.key("rows").value(picked.rows).key("n").value(picked.n).key("k").value(picked.k);
+    out.key("matrices").value(picked.matrices).key("share").value(picked.share);
+    out.key("transposed").value(picked.transposed);
+  }
+  void operator()(const PickedOuterCommand &picked) const {
+    pickedOperands(picked);
+    out.key("rows").value(picked.rows).key("m").value(picked.m).key("n").value(picked.n);
+    out.key("matrices").value(picked.matrices).key("share_a").value(picked.shareA);
+    out.key("share_b").value(picked.shareB).key("accumulate").value(picked.accumulate);
+  }
   void operator()(const ZeroCommand &zero) const { region(out, "region", zero.region); }
   void operator()(const CopyCommand &copy) const { ends(copy); }
   void operator()(const AllReduceCommand &reduce) const {
@@ -232,6 +244,13 @@ struct CommandWriter {
   }
 
 private:
+  template <typename T> void pickedOperands(const T &picked) const {
+    region(out, "a", picked.a);
+    region(out, "b", picked.b);
+    region(out, "index", picked.index);
+    region(out, "offset", picked.offset);
+    region(out, "c", picked.c);
+  }
   template <typename T> void ends(const T &command) const {
     region(out, "source", command.source);
     region(out, "target", command.target);

@@ -30,11 +30,21 @@ struct Mover {
     move(matmul.b.region);
     move(matmul.c.region);
   }
+  void operator()(PickedMatmulCommand &picked) const { movePicked(picked); }
+  void operator()(PickedOuterCommand &picked) const { movePicked(picked); }
   void operator()(ZeroCommand &zero) const { move(zero.region); }
   void operator()(RepeatCommand &) const {}
   template <typename T> void operator()(T &command) const {
     move(command.source);
     move(command.target);
+  }
+
+private:
+  template <typename T> void movePicked(T &picked) const {
+    for (Region *region : {&picked.a, &picked.b, &picked.index, &picked.c})
+      move(*region);
+    if (picked.offset)
+      move(*picked.offset);
   }
 };
 

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 namespace cleave::rt {
 namespace {
 
@@ -56,6 +58,27 @@ public:
       if (batch.count > 1 && batch.strideC == 0)
         return wrong("writes several results of the batch to the same place");
     return {};
+  }
+
+  Status operator()(const PickedMatmulCommand &picked) const {
+    CLEAVE_RT_RETURN_IF_ERROR(checkPicked(picked));
+    CLEAVE_RT_RETURN_IF_ERROR(checkShare(picked.rows, picked.share));
+    CLEAVE_RT_RETURN_IF_ERROR(
+        checkBytes(picked.a, checkedProduct({picked.rows / picked.share, picked.k, 4}), 4, "a"));
+    CLEAVE_RT_RETURN_IF_ERROR(
+        checkBytes(picked.b, checkedProduct({picked.matrices, picked.k, picked.n, 4}), 4, "b"));
+    return checkBytes(picked.c, checkedProduct({picked.rows, picked.n, 4}), 4, "c");
+  }
+
+  Status operator()(const PickedOuterCommand &picked) const {
+    CLEAVE_RT_RETURN_IF_ERROR(checkPicked(picked));
+    CLEAVE_RT_RETURN_IF_ERROR(checkShare(picked.rows, picked.shareA));
+    CLEAVE_RT_RETURN_IF_ERROR(checkShare(picked.rows, picked.shareB));
+    CLEAVE_RT_RETURN_IF_ERROR(
+        checkBytes(picked.a, checkedProduct({picked.rows / picked.shareA, picked.m, 4}), 4, "a"));
+    CLEAVE_RT_RETURN_IF_ERROR(
+        checkBytes(picked.b, checkedProduct({picked.rows / picked.shareB, picked.n, 4}), 4, "b"));
+    return checkBytes(picked.c, checkedProduct({picked.matrices, picked.m, picked.n, 4}), 4, "c");
   }
 
   Status operator()(const ZeroCommand &zero) const {
@@ -132,6 +155,29 @@ private:
     if (!bytes || *bytes != region.bytes)
       return wrong(fmt::format("has a {} of {} bytes, its sizes need {}", name, region.bytes,
                                bytes ? std::to_string(*bytes) : "more than there are"));
+    return {};
+  }
+
+  /// What products with picked matrices have in common.
+  template <typename T> Status checkPicked(const T &picked) const {
+    // A row's number is an i32.
+    if (picked.rows < 1 || picked.rows > std::numeric_limits<int32_t>::max() || picked.n < 1 ||
+        picked.matrices < 1)
+      return wrong(fmt::format("has {} rows, {} columns and {} matrices", picked.rows, picked.n,
+                               picked.matrices));
+    CLEAVE_RT_RETURN_IF_ERROR(
+        checkBytes(picked.index, checkedProduct({picked.rows, 4}), 4, "index"));
+    if (picked.offset)
+      CLEAVE_RT_RETURN_IF_ERROR(checkBytes(*picked.offset, 4, 4, "offset"));
+    for (const Region *read : {&picked.a, &picked.b, &picked.index})
+      if (overlap(*read, picked.c))
+        return wrong("writes to what it reads");
+    return {};
+  }
+
+  Status checkShare(int64_t rows, int64_t share) const {
+    if (share < 1 || rows % share != 0)
+      return wrong(fmt::format("shares a row between {} of {}", share, rows));
     return {};
   }
 

@@ -50,19 +50,28 @@ void forEachRunIn(const Program &program, const StateEntry &entry, const Part &p
 }
 
 /// Tensors in the order of the file; all processes walk them alike.
-std::map<std::string, Image::Tensor> byName(const Image &image) {
-  std::map<std::string, Image::Tensor> tensors;
+struct FileTensor {
+  Image::Tensor tensor;
+  /// Which of those that the tensor is in files.
+  int64_t index = 0;
+};
+std::map<std::string, FileTensor> byName(const Image &image) {
+  std::map<std::string, FileTensor> tensors;
   for (const Image::Tensor &tensor : image.tensors())
-    tensors.emplace(tensor.entry->name, tensor);
+    for (int64_t i = 0; i < tensor.entry->fileTensors(); ++i)
+      tensors.emplace(tensor.entry->fileName(i), FileTensor{tensor, i});
   return tensors;
 }
 
-template <typename Visit> Status forEachStretch(const StateEntry &entry, Visit visit) {
-  const uint64_t total = volumeOf(entry.shape).value_or(0);
+/// `visit(begin, values)` for each stretch of the tensor's elements, `begin` counted from
+/// the first one of its entry.
+template <typename Visit> Status forEachStretch(const FileTensor &file, Visit visit) {
+  const uint64_t total = volumeOf(file.tensor.entry->fileShape).value_or(0);
+  const uint64_t first = total * static_cast<uint64_t>(file.index), end = first + total;
   std::vector<float> values(std::min(stretch, total));
-  for (uint64_t begin = 0; begin < total; begin += stretch)
+  for (uint64_t begin = first; begin < end; begin += stretch)
     CLEAVE_RT_RETURN_IF_ERROR(
-        visit(begin, std::span(values).first(std::min(stretch, total - begin))));
+        visit(begin, std::span(values).first(std::min(stretch, end - begin))));
   return {};
 }
 
@@ -70,8 +79,8 @@ Status writeModel(const Image &image, const std::string &folder, FloatType type,
   CLEAVE_RT_RETURN_IF_ERROR(createFolders(folder));
   const auto tensors = byName(image);
   std::vector<TensorPlan> plans;
-  for (const auto &[name, tensor] : tensors)
-    plans.push_back({name, type, tensor.entry->fileShape});
+  for (const auto &[name, file] : tensors)
+    plans.push_back({name, type, file.tensor.entry->fileShape});
   CLEAVE_RT_ASSIGN_OR_RETURN(SafeTensorsWriter writer,
                              SafeTensorsWriter::create(folder + "/model.safetensors",
                                                        std::move(plans), {{"format", "pt"}},
@@ -79,10 +88,10 @@ Status writeModel(const Image &image, const std::string &folder, FloatType type,
   // The writer fixes the order; its list must not move while we walk it.
   const std::vector<TensorPlan> order = writer.tensors();
   for (const TensorPlan &plan : order) {
-    const Image::Tensor &tensor = tensors.at(plan.name);
+    const FileTensor &file = tensors.at(plan.name);
     CLEAVE_RT_RETURN_IF_ERROR(
-        forEachStretch(*tensor.entry, [&](uint64_t begin, std::span<float> values) -> Status {
-          CLEAVE_RT_RETURN_IF_ERROR(read(tensor, begin, values));
+        forEachStretch(file, [&](uint64_t begin, std::span<float> values) -> Status {
+          CLEAVE_RT_RETURN_IF_ERROR(read(file.tensor, begin, values));
           return writer.append(values);
         }));
   }
@@ -149,11 +158,10 @@ Status exportTogether(const Image &image, int64_t rank, const RankMemory &memory
   };
   if (rank == 0)
     return writeModel(image, folder, type, gather);
-  for (const auto &[name, tensor] : byName(image))
-    CLEAVE_RT_RETURN_IF_ERROR(
-        forEachStretch(*tensor.entry, [&](uint64_t begin, std::span<float> values) {
-          return gather(tensor, begin, values);
-        }));
+  for (const auto &[name, file] : byName(image))
+    CLEAVE_RT_RETURN_IF_ERROR(forEachStretch(file, [&](uint64_t begin, std::span<float> values) {
+      return gather(file.tensor, begin, values);
+    }));
   return {};
 }
 

@@ -116,79 +116,117 @@ StatusOr<InitialWeights> InitialWeights::open(const std::string &path, const Ima
   return weights;
 }
 
-Status InitialWeights::resolve(const Image &image, const std::string &path) {
-  const std::vector<std::string> present = files.names();
-  std::set<std::string> used;
-  for (const Image::Tensor &tensor : image.tensors()) {
-    const StateEntry &entry = *tensor.entry;
-    std::vector<std::string> found;
-    if (auto spelling = spellingIn(files, entry.name))
+/// The name under which the files hold tensor `index` of `entry`, checked.
+StatusOr<std::string> InitialWeights::resolveTensor(const StateEntry &entry, int64_t index,
+                                                    const std::string &path,
+                                                    std::set<std::string> &used) const {
+  const std::string own = entry.fileName(index);
+  std::vector<std::string> found;
+  if (auto spelling = spellingIn(files, own))
+    found.push_back(*spelling);
+  for (const std::string &alias : entry.aliases)
+    if (auto spelling = spellingIn(files, alias))
       found.push_back(*spelling);
-    for (const std::string &alias : entry.aliases)
-      if (auto spelling = spellingIn(files, alias))
-        found.push_back(*spelling);
-    if (found.empty()) {
-      Error error = userError("import.missing_tensor",
-                              fmt::format("the weights lack tensor \"{}\"", entry.name))
-                        .at({path, 0, 0})
-                        .withRule("every parameter of the model is in the files; nothing is made "
-                                  "up beside given weights");
-      if (auto nearest = nearestName(entry.name, present))
-        error.suggestions.push_back(fmt::format("the nearest name there is \"{}\"", *nearest));
-      else
-        error.suggestions.push_back("the weights of the config the binary was compiled for");
-      return error;
-    }
-    for (const std::string &name : found) {
-      used.insert(name);
-      const auto inFile = files.find(name);
-      if (inFile->entry->shape != entry.fileShape)
-        return userError("import.shape_mismatch",
-                         fmt::format("tensor \"{}\" has shape [{}], the model needs [{}]", name,
-                                     fmt::join(inFile->entry->shape, ", "),
-                                     fmt::join(entry.fileShape, ", ")))
-            .at({inFile->file->path(), 0, 0})
-            .withGiven(fmt::format("[{}]", fmt::join(inFile->entry->shape, ", ")))
-            .withRule("shapes are those of the config the binary was compiled for")
-            .suggest("the weights of that config, or a binary compiled from theirs");
-      if (name != found.front())
-        CLEAVE_RT_RETURN_IF_ERROR(checkTied(files, found.front(), name));
-    }
-    names[entry.name] = found.front();
+  if (found.empty()) {
+    Error error =
+        userError("import.missing_tensor", fmt::format("the weights lack tensor \"{}\"", own))
+            .at({path, 0, 0})
+            .withRule("every parameter of the model is in the files; nothing is made "
+                      "up beside given weights");
+    if (auto nearest = nearestName(own, files.names()))
+      error.suggestions.push_back(fmt::format("the nearest name there is \"{}\"", *nearest));
+    else
+      error.suggestions.push_back("the weights of the config the binary was compiled for");
+    return error;
   }
-  for (const std::string &name : present)
+  for (const std::string &name : found) {
+    used.insert(name);
+    const auto tensor = files.find(name);
+    if (tensor->entry->shape != entry.fileShape)
+      return userError("import.shape_mismatch",
+                       fmt::format("tensor \"{}\" has shape [{}], the model needs [{}]", name,
+                                   fmt::join(tensor->entry->shape, ", "),
+                                   fmt::join(entry.fileShape, ", ")))
+          .at({tensor->file->path(), 0, 0})
+          .withGiven(fmt::format("[{}]", fmt::join(tensor->entry->shape, ", ")))
+          .withRule("shapes are those of the config the binary was compiled for")
+          .suggest("the weights of that config, or a binary compiled from theirs");
+    if (name != found.front())
+      CLEAVE_RT_RETURN_IF_ERROR(checkTied(files, found.front(), name));
+  }
+  return found.front();
+}
+
+Status InitialWeights::resolve(const Image &image, const std::string &path) {
+  std::set<std::string> used;
+  for (const Image::Tensor &tensor : image.tensors())
+    for (int64_t i = 0; i < tensor.entry->fileTensors(); ++i) {
+      CLEAVE_RT_ASSIGN_OR_RETURN(std::string name, resolveTensor(*tensor.entry, i, path, used));
+      names[tensor.entry->fileName(i)] = std::move(name);
+    }
+  for (const std::string &name : files.names())
     if (!used.contains(name))
       unusedNames.push_back(name);
   return {};
 }
 
+/// `visit(tensor, at, part)` for the parts of a run of elements of `entry`, by the tensor
+/// that holds them in files, `at` being the first one's index in that.
+template <typename Visit>
+static Status forEachTensorOf(const StateEntry &entry, int64_t first, std::span<float> run,
+                              Visit visit) {
+  const int64_t each = elementCount(entry.fileShape);
+  while (!run.empty()) {
+    const int64_t tensor = first / each, at = first % each;
+    const auto part = run.first(std::min<size_t>(run.size(), each - at));
+    CLEAVE_RT_RETURN_IF_ERROR(visit(tensor, at, part));
+    first += static_cast<int64_t>(part.size());
+    run = run.subspan(part.size());
+  }
+  return {};
+}
+
+/// Elements of an entry from `first` on.
+Status InitialWeights::loadRun(const StateEntry &entry, int64_t first, std::span<float> out) const {
+  return forEachTensorOf(
+      entry, first, out, [&](int64_t index, int64_t at, std::span<float> part) -> Status {
+        const auto tensor = files.find(names.at(entry.fileName(index)));
+        CLEAVE_RT_RETURN_IF_ERROR(tensor->file->readFloats(*tensor->entry, at, part));
+        return checkFinite(*tensor, at, part);
+      });
+}
+
 Status InitialWeights::load(const Program &program, int64_t rank, const RankMemory &memory,
                             ThreadPool &pool) const {
   for (const StateEntry &entry : program.state) {
-    const auto tensor = files.find(names.at(entry.name));
     float *value = memory.floats(*entry.slot(Slot::Value));
     CLEAVE_RT_RETURN_IF_ERROR(eachRunOnPool(program, entry, rank, pool, [&](const StateRun &run) {
-      const std::span<float> out(value + run.local, static_cast<size_t>(run.count));
-      CLEAVE_RT_RETURN_IF_ERROR(tensor->file->readFloats(*tensor->entry, run.global, out));
-      return checkFinite(*tensor, run.global, out);
+      return loadRun(entry, run.global, {value + run.local, static_cast<size_t>(run.count)});
     }));
   }
   return {};
 }
 
+/// The numbers of a tensor in files depend on its own name and place alone.
 Status generateWeights(const Program &program, int64_t rank, uint64_t seed,
                        const RankMemory &memory, ThreadPool &pool) {
   for (const StateEntry &entry : program.state) {
-    const NormalNumbers numbers(seed, entry.name);
+    std::vector<NormalNumbers> numbers;
+    for (int64_t i = 0; i < entry.fileTensors(); ++i)
+      numbers.emplace_back(seed, entry.fileName(i));
     const Initial initial = entry.initial;
     float *value = memory.floats(*entry.slot(Slot::Value));
     CLEAVE_RT_RETURN_IF_ERROR(eachRunOnPool(program, entry, rank, pool, [&](const StateRun &run) {
       const std::span<float> out(value + run.local, static_cast<size_t>(run.count));
-      if (initial.std == 0)
+      if (initial.std == 0) {
         std::ranges::fill(out, static_cast<float>(initial.mean));
-      else
-        numbers.fill(run.global, initial.mean, initial.std, out);
-      return Status::success();
+        return Status::success();
+      }
+      return forEachTensorOf(
+          entry, run.global, out, [&](int64_t index, int64_t at, std::span<float> part) -> Status {
+            numbers[static_cast<size_t>(index)].fill(at, initial.mean, initial.std, part);
+            return {};
+          });
     }));
   }
   return {};

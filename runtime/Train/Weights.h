@@ -14,6 +14,8 @@
 #include "runtime/Schema/Image.h"
 
 #include <map>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,6 +40,9 @@ public:
 private:
   explicit InitialWeights(TensorCollection files) : files(std::move(files)) {}
   Status resolve(const Image &image, const std::string &path);
+  StatusOr<std::string> resolveTensor(const StateEntry &entry, int64_t index,
+                                      const std::string &path, std::set<std::string> &used) const;
+  Status loadRun(const StateEntry &entry, int64_t first, std::span<float> out) const;
 
   TensorCollection files;
   /// The name in the files of each tensor of the model.

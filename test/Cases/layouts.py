@@ -199,6 +199,32 @@ class Layouts(harness.Case):
             "schedule": "constant", "peak": 1e-3, "warmup": 0}))
         self.assertSteps(rows, want, 1e-5, 1e-5)
 
+    def test_experts_go_on_on_other_ranks(self):
+        """Saved where every rank has some of the experts, resumed where others have them."""
+        folder, log = self.fresh("checkpoint"), self.path("log.jsonl")
+        values = harness.recipe(learning_rate={"schedule": "constant", "peak": 1e-3, "warmup": 0})
+        for steps, layout in ((2, "2:dp=2,ep=2"), (4, "4:dp=2,tp=2,ep=4,zero=1"), (6, "1"),
+                              (8, "2:tp=2,ep=2,sp=1")):
+            rows = self.golden_run("t0-moe", steps, "--checkpoint", folder, "--resume",
+                                   layout=layout, log=log, recipe_values=values)
+        self.assertSteps(rows, self.golden_run("t0-moe", 8, recipe_values=values), 1e-5, 5e-5)
+
+    def test_fresh_experts_do_not_depend_on_the_layout(self):
+        """Seeded weights, exported after a step whose rate is 0: a tensor an expert, equal bits."""
+        values = harness.recipe(learning_rate={"schedule": "constant", "peak": 0.0, "warmup": 0})
+        exported = []
+        for ranks, pins in ((1, None), (2, "dp=2,ep=2"), (4, "dp=2,tp=2,ep=4"), (3, "dp=3,ep=3"),
+                            (4, "tp=4")):
+            out = self.fresh("out")
+            binary = self.compiled(harness.config("t0-moe"), ranks, pins,
+                                   {**values, "global_batch": 12})
+            self.train(binary, golden("t0-moe", "tokens.bin"), 1, "--export", out)
+            with open(os.path.join(out, "model.safetensors"), "rb") as file:
+                exported.append(file.read())
+        self.assertEqual(len(harness.read_safetensors(os.path.join(out, "model.safetensors"))), 79)
+        for other in exported[1:]:
+            self.assertTrue(other == exported[0])
+
 
 if __name__ == "__main__":
     harness.main()

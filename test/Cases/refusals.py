@@ -48,10 +48,14 @@ class Refusals(harness.Case):
             ("pp=2,vp=2,schedule=gpipe", "plan.schedule_stages", "schedule=gpipe", "vp=1"),
             ("pp=2,vp=1,schedule=interleaved", "plan.schedule_stages", "vp=2"),
             ("pp=2,schedule=1f2b", "plan.bad_pin", "schedule=1f2b", "schedule=1f1b"),
-            ("ep=2", "plan.unsupported_pin"), ("etp=2", "plan.unsupported_pin"),
+            ("ep=2", "plan.no_experts", "ep=2", "ep=1"), ("etp=2", "plan.unsupported_pin"),
             ("zero=4", "plan.bad_pin", "zero=4"), ("schedule=gpipe", "plan.bad_pin", "pp=2"),
             ("recompute=some", "plan.bad_pin", "recompute=some"))
         self.check_pins(("tp=5", "plan.heads_indivisible"), ranks=5)
+        self.check_pins(("ep=3", "plan.experts_indivisible", "ep=3", "dp=4", "experts=4"),
+                        ("ep=8", "plan.experts_indivisible"), ("ep=0", "plan.bad_pin"),
+                        ("tp=4,ep=2", "plan.experts_indivisible", "ep=2", "tp=4"),
+                        model=config("t0-moe"))
         self.check_pins(("tp=16", "plan.heads_indivisible"), ranks=16)
 
     def test_batches(self):

@@ -30,11 +30,11 @@
 // PARTS: note: the text model in "text_config" is what is described
 
 // The first reason is the error, the others are notes; printed phases are refused too.
-// RUN: not cleave compile %S/configs/mixtral-8x7b.json --emit=nn 2>&1 | FileCheck %s --check-prefix=MIXTRAL
-// MIXTRAL: mixtral-8x7b.json:[[#]]:[[#]]: error[config.feature_unsupported]: layers of experts can't be trained yet ("num_local_experts")
-// MIXTRAL-NEXT: given: num_local_experts = 8
-// MIXTRAL-NEXT: rule:
-// MIXTRAL-NEXT: suggestion:
+// RUN: not cleave compile %S/configs/minimax-m2.5.json --emit=nn 2>&1 | FileCheck %s --check-prefix=MINIMAX
+// MINIMAX: minimax-m2.5.json:[[#]]:[[#]]: error[config.feature_unsupported]: layers of experts can't be trained yet ("num_local_experts")
+// MINIMAX-NEXT: given: num_local_experts = 256
+// MINIMAX-NEXT: rule:
+// MINIMAX-NEXT: suggestion:
 
 // RUN: not cleave compile %S/configs/llama-4-scout.json --cluster local:1 --emit=plan 2>&1 | FileCheck %s --check-prefix=LLAMA4
 // LLAMA4: error[config.feature_unsupported]: attention in chunks can't be trained yet ("model_type")

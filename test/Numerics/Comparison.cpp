@@ -35,6 +35,7 @@ static void expectEqualUpdate(const StepResult &step, const StepResult &one) {
 
 void expectEqualGradients(const StepResult &step, const StepResult &one) {
   EXPECT_PRED2(agrees, step.loss, one.loss);
+  EXPECT_PRED2(agrees, step.objective, one.objective);
   EXPECT_PRED2(agrees, step.norm, one.norm);
   expectEqual(step.gradients, one.gradients);
 }

@@ -36,7 +36,10 @@ TEST_P(Golden, OneRankEqualsTheGoldenStep0) {
   auto expected = rt::parseJson(readGolden(GetParam(), "expected.json"));
   ASSERT_TRUE(expected.ok());
   const rt::JsonValue &step0 = *expected->find("step0");
-  EXPECT_PRED2(agrees, step.loss, (*expected->find("steps")).elements()[0].find("loss")->number());
+  const rt::JsonValue &row = (*expected->find("steps")).elements()[0];
+  EXPECT_PRED2(agrees, step.loss, row.find("loss")->number());
+  const rt::JsonValue *objective = row.find("objective");
+  EXPECT_PRED2(agrees, step.objective, (objective ? objective : row.find("loss"))->number());
 
   const auto &logits = step0.find("logits_first_sequence_last_position")->elements();
   size_t width = logits.size(), first = 31 * width;
@@ -52,13 +55,36 @@ TEST_P(Golden, OneRankEqualsTheGoldenStep0) {
   }
 }
 
+/// How many tokens went to each expert, exactly, in every layer that has some.
+TEST_P(Golden, ExpertsGetTheTokensOfTheGoldenStep0) {
+  const StepResult &step = oneRank(GetParam());
+  auto expected = rt::parseJson(readGolden(GetParam(), "expected.json"));
+  ASSERT_TRUE(expected.ok());
+  // By number of layer, of which no model has ten.
+  const auto &layers = expected->find("step0")->find("expert_counts")->members();
+  ASSERT_EQ(step.choices.size(), layers.size());
+  for (auto [choices, layer] : llvm::zip(step.choices, layers)) {
+    std::vector<int64_t> counts(layer.value.elements().size());
+    for (double e : choices.data)
+      ++counts.at(static_cast<size_t>(e));
+    for (auto [got, want] : llvm::zip(counts, layer.value.elements()))
+      EXPECT_EQ(got, want.integer()) << "layer " << layer.key;
+  }
+}
+
 static const std::string kModels[] = {"t0",        "t0-tied",    "t0-vocab251", "t0-llama31-rope",
                                       "gpt2-mini", "qwen2-mini", "qwen3-mini",  "mistral-mini"};
 /// Families that differ from those in a few operators; they take part in a spread of layouts.
 static const std::string kFurtherModels[] = {"olmo2-mini",  "gemma-mini",         "gemma2-mini",
                                              "gemma3-mini", "phi3-mini",          "gpt-neox-mini",
                                              "phi-mini",    "mistral-window-mini"};
+/// Layers of experts, beside dense ones and shared experts.
+static const std::string kExpertModels[] = {"t0-moe", "qwen2-moe-mini", "qwen3-moe-mini"};
+/// One that also minimises a loss of unbalanced experts.
+static const std::string kBalancedModel = "t0-moe-aux";
 INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(kModels));
+INSTANTIATE_TEST_SUITE_P(Experts, Golden, testing::ValuesIn(kExpertModels));
+INSTANTIATE_TEST_SUITE_P(Balanced, Golden, testing::Values(kBalancedModel));
 INSTANTIATE_TEST_SUITE_P(Further, Golden, testing::ValuesIn(kFurtherModels));
 
 /// Schedules, numbers of micro-batches and stages, and stages beside all other axes, of
@@ -180,6 +206,70 @@ static std::vector<Layout> layouts() {
   return out;
 }
 
+/// Experts over parts of the data axis, over the tensor axis, and over both.
+static std::vector<Layout> expertLayouts() {
+  std::vector<Layout> out;
+  struct Degrees {
+    int64_t dp, tp, ep;
+  };
+  for (Degrees d : {Degrees{2, 1, 2},
+                    {1, 2, 2},
+                    {4, 1, 2},
+                    {4, 1, 4},
+                    {2, 2, 2},
+                    {2, 2, 4},
+                    {1, 4, 4},
+                    {4, 2, 2}})
+    for (bool sequence : {false, true}) {
+      if (sequence && d.tp == 1)
+        continue;
+      Layout layout{"dp" + std::to_string(d.dp) + "_tp" + std::to_string(d.tp) + "_ep" +
+                        std::to_string(d.ep) + (sequence ? "_sp" : ""),
+                    d.dp, d.tp, sequence};
+      layout.experts = d.ep;
+      out.push_back(layout);
+    }
+  for (int64_t zero : {1, 2, 3}) {
+    Layout layout{
+        "zero" + std::to_string(zero) + "_dp4_ep2_micro2", 4, 1, false, true, 2, 1, 1, zero};
+    layout.experts = 2;
+    out.push_back(layout);
+    layout = {"zero" + std::to_string(zero) + "_dp2_tp2_ep4_recompute",
+              2,
+              2,
+              true,
+              true,
+              1,
+              1,
+              1,
+              zero,
+              true};
+    layout.experts = 4;
+    out.push_back(layout);
+  }
+  for (const char *name : {"dp1_tp1_micro4", "recompute", "tp2_pieces_b8_s2"})
+    for (Layout &layout : layouts())
+      if (layout.name == name)
+        out.push_back(std::move(layout));
+  Layout context{"cp2_dp2_ep2_zero3", 2, 1, false, true, 1, 1, 1, 3};
+  context.cp = context.experts = 2;
+  out.push_back(context);
+  context = {"cp3_tp2_ep2_sp", 1, 2, true};
+  context.cp = 3;
+  context.experts = 2;
+  out.push_back(context);
+  Layout pipeline{"pp2_dp4_ep2_micro2", 4, 1, false, true, 2};
+  pipeline.pp = pipeline.experts = 2;
+  out.push_back(pipeline);
+  pipeline = {"pp2_tp2_ep2_sp_micro4", 1, 2, true, true, 4};
+  pipeline.pp = pipeline.experts = 2;
+  out.push_back(pipeline);
+  out.push_back({"tp2", 1, 2});
+  out.push_back({"dp4_zero3", 4, 1, false, true, 1, 1, 1, 3});
+  out.push_back({"dp2_tp2_sp", 2, 2, true});
+  return out;
+}
+
 static std::vector<Layout> someLayouts() {
   static const std::set<std::string> names = {
       "dp2_tp2",    "dp1_tp4_sp",          "tp2_pieces_b8_s2", "zero3_dp2_tp2_sp_micro2",
@@ -218,6 +308,22 @@ INSTANTIATE_TEST_SUITE_P(Pipelines, Layouts,
                          testing::Combine(testing::Values("t0", "t0-tied", "t0-vocab251",
                                                           "gpt2-mini"),
                                           testing::ValuesIn(pipelines())),
+                         nameOf);
+/// Those that go through all tokens of a step at once.
+static std::vector<Layout> balancedLayouts() {
+  std::vector<Layout> all = expertLayouts(), out;
+  for (Layout &layout : all)
+    if (layout.microBatches == 1 && layout.pp == 1)
+      out.push_back(std::move(layout));
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(Balanced, Layouts,
+                         testing::Combine(testing::Values(kBalancedModel),
+                                          testing::ValuesIn(balancedLayouts())),
+                         nameOf);
+INSTANTIATE_TEST_SUITE_P(Experts, Layouts,
+                         testing::Combine(testing::ValuesIn(kExpertModels),
+                                          testing::ValuesIn(expertLayouts())),
                          nameOf);
 INSTANTIATE_TEST_SUITE_P(Some, Layouts,
                          testing::Combine(testing::ValuesIn(kFurtherModels),
@@ -275,4 +381,35 @@ TEST(Contexts, AnyLengthOverAnyRanks) {
         expectEqual(runStep0(model, layout), want);
       }
     }
+}
+
+// Blocks of two, two and no experts of four, of three, three and two of eight.
+TEST(Experts, UnevenBlocksEqualOneRank) {
+  for (const char *model : {"t0-moe", "qwen3-moe-mini"}) {
+    SCOPED_TRACE(model);
+    Layout layout{"dp3_ep3", 3, 1};
+    layout.batch = 6;
+    StepResult one = runStep0(model, {.name = "one rank", .batch = 6});
+    layout.experts = 3;
+    expectEqual(runStep0(model, layout), one);
+    layout.zero = 3;
+    expectEqual(runStep0(model, layout), one);
+  }
+}
+
+// The choices of a whole batch are known before the first way back, or it is refused.
+TEST(Experts, BalancedOverSeveralMicroBatchesIsRefused) {
+  Layout micro{"micro2", 1, 1, false, true, 2};
+  Layout pipeline{"pp2", 1, 1, false, true, 2};
+  pipeline.pp = 2;
+  for (const Layout &layout : {micro, pipeline}) {
+    SCOPED_TRACE(layout.name);
+    std::string refusal;
+    try {
+      runStep0(kBalancedModel, layout);
+    } catch (const std::exception &error) {
+      refusal = error.what();
+    }
+    EXPECT_NE(refusal.find("error[plan.whole_batch]"), std::string::npos) << refusal;
+  }
 }

@@ -4,6 +4,7 @@
 #include "Stages.h"
 #include "cleave/Frontend/Model.h"
 #include "dialects/Dist/Dist.h"
+#include "dialects/Interfaces/LayerNames.h"
 #include "dialects/NN/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "runtime/Checkpoint/SafeTensors.h"
@@ -54,6 +55,7 @@ public:
     request.pins.vocabulary = layout.vocabulary;
     request.pins.zero = layout.zero;
     request.pins.recompute = layout.recompute;
+    request.pins.experts = layout.experts;
     if (layout.pp > 1) {
       request.pins.pp = layout.pp;
       request.pins.vp = layout.vp;
@@ -82,6 +84,8 @@ public:
       if (path && path.getValue().starts_with("head.logits") &&
           logitsSeen.insert(path.str()).second)
         result.logits = (*results[0])[0];
+      if (path && path.getValue() == "mlp.choose")
+        result.choices.push_back((*results[0])[0]);
     };
   }
 
@@ -110,6 +114,7 @@ public:
     for (auto &results : updated) {
       result.loss = results[0][0].data[0];
       result.norm = results[1][0].data[0];
+      result.objective = results[results.size() > 2 ? 2 : 0][0].data[0];
       EXPECT_EQ(result.loss, updated[0][0][0].data[0]);
       EXPECT_EQ(result.norm, updated[0][1][0].data[0]);
     }
@@ -181,18 +186,47 @@ private:
     for (auto p : part.module.getOps<nn::ParameterOp>())
       for (int64_t i = 0; i < p.getCount(); ++i) {
         std::string name = p.getTensorName(i);
-        auto it = entries.find(name);
-        if (it == entries.end())
-          throw std::runtime_error("no weights for " + name);
         HostTensor whole(p.getTensorType().getShape());
-        std::vector<float> values(whole.data.size());
-        need(weights.readFloats(*it->second, 0, values));
-        std::copy(values.begin(), values.end(), whole.data.begin());
+        size_t at = 0;
+        for (const std::string &file : fileNames(p, name)) {
+          auto it = entries.find(file);
+          if (it == entries.end())
+            throw std::runtime_error("no weights for " + file);
+          std::vector<float> values(it->second->elements());
+          need(weights.readFloats(*it->second, 0, values));
+          std::copy(values.begin(), values.end(), whole.data.begin() + at);
+          at += values.size();
+        }
         part.state.set(name, "value", cut(part, whole, shardingOf(p, "value")));
         HostTensor zeros(whole.shape, 0.0);
         for (StringRef moment : {"moment1", "moment2"})
           part.state.set(name, moment, cut(part, zeros, shardingOf(p, moment)));
       }
+  }
+
+  /// The tensors in files of the parameter's tensor `name`.
+  static std::vector<std::string> fileNames(nn::ParameterOp p, const std::string &name) {
+    if (!p.getSlices())
+      return {name};
+    std::vector<std::string> names;
+    for (int64_t i = 0; i < p.getTensorType().getDimSize(0); ++i)
+      names.push_back(nameOfSlice(name, i));
+    return names;
+  }
+
+  /// `whole`, tensor by tensor as files have it.
+  static std::vector<std::pair<std::string, HostTensor>>
+  byFile(nn::ParameterOp p, const std::string &name, const HostTensor &whole) {
+    std::vector<std::pair<std::string, HostTensor>> tensors;
+    auto names = fileNames(p, name);
+    ArrayRef<int64_t> shape(whole.shape);
+    int64_t size = whole.size() / static_cast<int64_t>(names.size());
+    for (auto [i, file] : llvm::enumerate(names)) {
+      HostTensor part(p.getSlices() ? shape.drop_front() : shape);
+      std::copy_n(whole.data.begin() + static_cast<int64_t>(i) * size, size, part.data.begin());
+      tensors.emplace_back(file, std::move(part));
+    }
+    return tensors;
   }
 
   static RankTensors cut(const Part &part, const HostTensor &whole, dist::ShardingAttr sharding) {
@@ -209,16 +243,17 @@ private:
     for (auto &part : parts)
       for (auto p : part->module.getOps<nn::ParameterOp>())
         for (int64_t i = 0; i < p.getCount(); ++i) {
-          const std::string name = p.getTensorName(i);
-          HostTensor tensor = joined(*part, p, name, slot);
-          auto [it, fresh] = into.try_emplace(name, tensor);
-          if (fresh)
-            continue;
-          if (copies)
-            (*copies)[name] = std::move(tensor);
-          else
-            for (auto [x, y] : llvm::zip(it->second.data, tensor.data))
-              x += y;
+          const std::string whole = p.getTensorName(i);
+          for (auto &[name, tensor] : byFile(p, whole, joined(*part, p, whole, slot))) {
+            auto [it, fresh] = into.try_emplace(name, tensor);
+            if (fresh)
+              continue;
+            if (copies)
+              (*copies)[name] = std::move(tensor);
+            else
+              for (auto [x, y] : llvm::zip(it->second.data, tensor.data))
+                x += y;
+          }
         }
   }
 

@@ -42,6 +42,8 @@ struct Layout {
   std::string schedule = "1f1b";
   /// Layers of each stage, where the planner's choice is not meant.
   std::vector<int64_t> stageSizes = {};
+  /// Ranks that the experts are dealt out over.
+  int64_t experts = 1;
 };
 
 /// Targets that count in sequence `n` of a ragged batch of 32 tokens: none, 9, 18
@@ -51,12 +53,17 @@ inline int64_t raggedLength(int64_t n) { return n % 4 * 9; }
 /// Everything that step 0 of a golden model yields, whole tensors.
 struct StepResult {
   double loss = 0;
+  /// What is minimised, if that is more than the loss.
+  double objective = 0;
   std::map<std::string, HostTensor> gradients;
   /// After the update.
   double norm = 0;
   std::map<std::string, HostTensor> values;
   /// Logits [batch, sequence, vocab] of the first micro-batch (one rank only).
   HostTensor logits;
+  /// The experts of each token [batch, sequence, choice], layer by layer, in the order in
+  /// which one rank chooses them.
+  std::vector<HostTensor> choices;
 };
 
 /// Runs step 0 of `test/golden/<model>` under `layout`; the program is checked

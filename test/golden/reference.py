@@ -23,6 +23,28 @@ def is_tied(c):
     return c.get("tie_word_embeddings", c["model_type"] in GEMMA)
 
 
+def is_sparse(c, layer):
+    """Whether a layer of the families with experts has them."""
+    return (c["model_type"].endswith("_moe") and (layer + 1) % c["decoder_sparse_step"] == 0 and
+            layer not in c["mlp_only_layers"])
+
+
+def gated_shapes(out, stem, width, inner):
+    for name in ("gate", "up"):
+        out[f"{stem}{name}_proj.weight"] = (inner, width)
+    out[f"{stem}down_proj.weight"] = (width, inner)
+
+
+def expert_shapes(out, layer, c):
+    width = c["hidden_size"]
+    out[layer + "mlp.gate.weight"] = (c["num_experts"], width)
+    for e in range(c["num_experts"]):
+        gated_shapes(out, f"{layer}mlp.experts.{e}.", width, c["moe_intermediate_size"])
+    if "shared_expert_intermediate_size" in c:
+        gated_shapes(out, layer + "mlp.shared_expert.", width, c["shared_expert_intermediate_size"])
+        out[layer + "mlp.shared_expert_gate.weight"] = (1, width)
+
+
 def llama_shapes(c):
     """Name and shape of every trained tensor of Llama's relatives."""
     kind, width = c["model_type"], c["hidden_size"]
@@ -38,10 +60,10 @@ def llama_shapes(c):
         else:
             for name, count in (("q", heads), ("k", kv), ("v", kv)):
                 out[f"{layer}self_attn.{name}_proj.weight"] = (count * head, width)
-                if kind == "qwen2":
+                if kind in ("qwen2", "qwen2_moe"):
                     out[f"{layer}self_attn.{name}_proj.bias"] = (count * head,)
         out[layer + "self_attn.o_proj.weight"] = (width, heads * head)
-        if kind in ("qwen3", "gemma3_text", "olmo2"):
+        if kind in ("qwen3", "qwen3_moe", "gemma3_text", "olmo2"):
             each = kind != "olmo2"
             out[layer + "self_attn.q_norm.weight"] = (head if each else heads * head,)
             out[layer + "self_attn.k_norm.weight"] = (head if each else kv * head,)
@@ -50,10 +72,11 @@ def llama_shapes(c):
             out[layer + "pre_feedforward_layernorm.weight"] = (width,)
         if kind == "phi3":
             out[layer + "mlp.gate_up_proj.weight"] = (2 * inner, width)
+            out[layer + "mlp.down_proj.weight"] = (width, inner)
+        elif is_sparse(c, i):
+            expert_shapes(out, layer, c)
         else:
-            for name in ("gate", "up"):
-                out[f"{layer}mlp.{name}_proj.weight"] = (inner, width)
-        out[layer + "mlp.down_proj.weight"] = (width, inner)
+            gated_shapes(out, layer + "mlp.", width, inner)
         if kind in POST_NORMS or kind == "olmo2":
             out[layer + "post_feedforward_layernorm.weight"] = (width,)
     out["model.norm.weight"] = (width,)
@@ -165,12 +188,12 @@ def attention_of(c, w, layer, h):
     if kind == "phi3":
         q, k, v = (h @ at("qkv_proj.weight").T).split([heads * head, kv * head, kv * head], -1)
     else:
-        bias = lambda n: at(n + "_proj.bias") if kind == "qwen2" else 0
+        bias = lambda n: at(n + "_proj.bias") if kind in ("qwen2", "qwen2_moe") else 0
         q, k, v = (h @ at(n + "_proj.weight").T + bias(n) for n in "qkv")
     if kind == "olmo2":
         q, k = rms(q, at("q_norm.weight"), eps), rms(k, at("k_norm.weight"), eps)
     q, k, v = (t.reshape(b, s, -1, head) for t in (q, k, v))
-    if kind in ("qwen3", "gemma3_text"):
+    if kind in ("qwen3", "qwen3_moe", "gemma3_text"):
         q = rms(q, one + at("q_norm.weight"), eps)
         k = rms(k, one + at("k_norm.weight"), eps)
     theta, factor, reach, scaling = c["rope_theta"], 1.0, None, None
@@ -190,7 +213,34 @@ def attention_of(c, w, layer, h):
     return attend(q, k, v, scale, reach, c.get("attn_logit_softcapping")) @ at("o_proj.weight").T
 
 
-def llama_forward(c, w, tokens):
+def mixture(c, w, layer, h, routed):
+    """The experts of a layer; adds to `routed` their loads and the least gap of scores."""
+    gated = lambda stem, t: (torch.nn.functional.silu(t @ w[stem + "gate_proj.weight"].T) *
+                             (t @ w[stem + "up_proj.weight"].T)) @ w[stem + "down_proj.weight"].T
+    at = f"model.layers.{layer}.mlp."
+    flat = h.reshape(-1, h.shape[-1])
+    scores = (flat @ w[at + "gate.weight"].T).softmax(-1)
+    order = scores.sort(-1, descending=True)
+    active = c["num_experts_per_tok"]
+    weights, chosen = order.values[:, :active], order.indices[:, :active]
+    gap = (order.values[:, active - 1] - order.values[:, active]).min().item()
+    routed["margin"] = min(routed.get("margin", gap), gap)
+    if c["norm_topk_prob"]:
+        weights = weights / weights.sum(-1, keepdim=True)
+    out, loads = torch.zeros_like(flat), []
+    for e in range(c["num_experts"]):
+        token, place = (chosen == e).nonzero(as_tuple=True)
+        loads.append(len(token))
+        share = gated(f"{at}experts.{e}.", flat[token]) * weights[token, place, None]
+        out = out.index_add(0, token, share)
+    routed.setdefault("counts", {})[str(layer)] = loads
+    if "shared_expert_intermediate_size" in c:
+        gate = torch.sigmoid(flat @ w[at + "shared_expert_gate.weight"].T)
+        out = out + gate * gated(at + "shared_expert.", flat)
+    return out.reshape(h.shape)
+
+
+def llama_forward(c, w, tokens, routed):
     """Logits, and the norm of the residual stream before each block and at the end."""
     kind, eps = c["model_type"], c["rms_norm_eps"]
     one = 1 if kind in GEMMA else 0
@@ -212,11 +262,14 @@ def llama_forward(c, w, tokens):
         name = None if kind == "olmo2" else "post_attention_layernorm"
         name = "pre_feedforward_layernorm" if kind in POST_NORMS else name
         h = norm(name, x) if name else x
-        if kind == "phi3":
-            gate, up = (h @ at("mlp.gate_up_proj").T).chunk(2, -1)
+        if is_sparse(c, i):
+            m = mixture(c, w, i, h, routed)
         else:
-            gate, up = h @ at("mlp.gate_proj").T, h @ at("mlp.up_proj").T
-        m = (act(gate) * up) @ at("mlp.down_proj").T
+            if kind == "phi3":
+                gate, up = (h @ at("mlp.gate_up_proj").T).chunk(2, -1)
+            else:
+                gate, up = h @ at("mlp.gate_proj").T, h @ at("mlp.up_proj").T
+            m = (act(gate) * up) @ at("mlp.down_proj").T
         if kind in POST_NORMS or kind == "olmo2":
             m = norm("post_feedforward_layernorm", m)
         x = x + m
@@ -226,7 +279,7 @@ def llama_forward(c, w, tokens):
     return (torch.tanh(logits / cap) * cap if cap else logits), norms
 
 
-def layer_norm_forward(c, w, tokens):
+def layer_norm_forward(c, w, tokens, routed):
     """The same of GPT-NeoX and Phi, whose branches stand beside each other."""
     neox, heads, eps = c["model_type"] == "gpt_neox", c["num_attention_heads"], c["layer_norm_eps"]
     head = c["hidden_size"] // heads
@@ -258,9 +311,9 @@ def layer_norm_forward(c, w, tokens):
     return (x @ w["embed_out.weight"].T if neox else linear("lm_head", x)), norms
 
 
-def forward(c, w, tokens):
+def forward(c, w, tokens, routed):
     layer_norm = c["model_type"] in ("gpt_neox", "phi")
-    return (layer_norm_forward if layer_norm else llama_forward)(c, w, tokens)
+    return (layer_norm_forward if layer_norm else llama_forward)(c, w, tokens, routed)
 
 
 def null_gradient(c, weights):
@@ -285,16 +338,19 @@ def train(c, start, tokens, dtype):
     for step in range(STEPS):
         pieces = torch.stack([tokens[LENGTH * i:LENGTH * i + LENGTH + 1]
                               for i in range(BATCH * step, BATCH * step + BATCH)])
-        logits, norms = forward(c, w, pieces[:, :-1])
+        routed = {}
+        logits, norms = forward(c, w, pieces[:, :-1], routed)
         loss = torch.nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]),
                                                  pieces[:, 1:].reshape(-1))
-        gradients = dict(zip(w, torch.autograd.grad(loss, list(w.values()))))
+        # An expert without a token has the gradient zero.
+        found = torch.autograd.grad(loss, list(w.values()), allow_unused=True)
+        gradients = {n: torch.zeros_like(w[n]) if g is None else g for n, g in zip(w, found)}
         norm = math.sqrt(sum((g.double() ** 2).sum().item() for g in gradients.values()))
         if step0 is None:
             step0 = {"logits_first_sequence_last_position": logits[0, -1].tolist(),
                      "grad_norms": {n: g.norm().item() for n, g in gradients.items()},
-                     "residual_norms": norms, "expert_counts": {}}
-        rows.append((loss.item(), norm))
+                     "residual_norms": norms, "expert_counts": routed.get("counts", {})}
+        rows.append((loss.item(), norm, routed.get("margin", math.inf)))
         scale, t = min(1.0, 1.0 / (norm + 1e-6)), step + 1
         with torch.no_grad():
             for name, value in w.items():
@@ -350,8 +406,11 @@ def write(name, seed):
         difference[null.get(n, [])] = 0
         squares, count = squares + difference.sum().item(), count + difference.numel()
     print(f"{name}: loss {rows[0][0]:.4f} → {rows[-1][0]:.4f}; float32 departs by {apart:.1e} in "
-          f"loss, {turn:.1e} in norm, rms {math.sqrt(squares / count):.1e} in weights")
+          f"loss, {turn:.1e} in norm, rms {math.sqrt(squares / count):.1e} in weights; least router "
+          f"margin {min(row[2] for row in rows):.1e}")
 
 
+# With others a choice of an expert comes near a tie, which float32 may decide otherwise.
+SEEDS = {"qwen2-moe-mini": 212, "qwen3-moe-mini": 207}
 for name in sys.argv[1:] or MODELS:
-    write(name, 100 + list(MODELS).index(name))
+    write(name, SEEDS.get(name, 100 + list(MODELS).index(name)))

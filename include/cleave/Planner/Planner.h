@@ -35,6 +35,9 @@ struct Pins {
   /// Cut the sequence over the tensor axis between the blocks (`sp`), and the
   /// vocabulary of embedding and loss (`vocab`).
   std::optional<bool> sequence, vocabulary;
+  /// Over how many ranks the experts of a layer are dealt out: a part of the data axis,
+  /// the tensor axis, or both.
+  std::optional<int64_t> experts;
 };
 
 /// Reads `dp=2,tp=4,sp=1`. Kinds of errors: `plan.unknown_pin`,

@@ -55,6 +55,7 @@ LayerKind Decoder::block(const BlockKind &made) const {
   normOf(feedForwardNorm);
   append(made.feedForward.parameters);
   normOf(feedForwardPostNorm);
+  kind.balanced = made.feedForward.balanced;
   if (!made.attention.graph || !made.feedForward.graph)
     return kind;
 
@@ -100,6 +101,23 @@ LayerKind Decoder::head() const {
   return kind;
 }
 
+/// factor · experts · Σ (share of the choices) · (mean score), both over all tokens of all
+/// layers together: `active` choices for each of them.
+LayerKind Decoder::balance(int64_t experts, int64_t active) const {
+  LayerKind kind{"balance", LayerRole::Balance};
+  kind.balanced = experts;
+  const double factor =
+      balanceFactor * static_cast<double>(experts) * static_cast<double>(active * active);
+  kind.graph = [factor](LayerGraph &g) {
+    Value each = g.reciprocal("balance.each", g.total("balance.choices", g.loads()));
+    Value loads = g.mul("balance.loads", g.loads(), each);
+    Value scores = g.mul("balance.scores", g.scores(), each);
+    Value sum = g.total("balance.sum", g.mul("balance.products", scores, loads));
+    g.finish(g.mul("balance.term", sum, g.fill("balance.factor", sum, factor)));
+  };
+  return kind;
+}
+
 FamilyModel Decoder::build(const std::vector<BlockKind> &kinds,
                            const std::function<size_t(int64_t)> &kindOf) const {
   FamilyModel model{sizes, {}};
@@ -112,6 +130,12 @@ FamilyModel Decoder::build(const std::vector<BlockKind> &kinds,
       kind = architecture.addKind(block(kinds[kindOf(i)]));
     architecture.callBlock(*kind, prefix, i);
   }
+  for (const BlockKind &made : kinds)
+    if (made.feedForward.balanced > 0) {
+      architecture.call(
+          architecture.addKind(balance(made.feedForward.balanced, made.feedForward.active)));
+      break;
+    }
   architecture.call(architecture.addKind(head()));
   return model;
 }

@@ -40,6 +40,8 @@ struct Branch {
   std::vector<Parameter> parameters;
   /// From the normalised stream to what is added to the stream. Absent: described only.
   std::function<mlir::Value(LayerGraph &, mlir::Value)> graph;
+  /// Experts that it counts (`LayerGraph::count`), and how many a token goes to.
+  int64_t balanced = 0, active = 0;
 };
 
 /// Appends `<stem>.weight`, a matrix from `in` to `out`, and `<stem>.bias`.
@@ -78,6 +80,8 @@ struct Decoder {
   bool outputBias = false;
   /// Bound of the logits; 0: none.
   double logitCap = 0;
+  /// Of the loss of unbalanced experts, where blocks count theirs.
+  double balanceFactor = 0;
   /// Further parameters of embedding and head, for decoders without a graph there.
   std::vector<Parameter> embedExtras = {};
   std::vector<Parameter> headExtras = {};
@@ -98,6 +102,7 @@ private:
   LayerKind embed() const;
   LayerKind block(const BlockKind &kind) const;
   LayerKind head() const;
+  LayerKind balance(int64_t experts, int64_t active) const;
 };
 
 } // namespace cleave::frontend

@@ -23,22 +23,56 @@ Branch mlp(MlpShape s) {
   }
   linear(s.down, {s.model}, {ffn});
   branch.graph = [s = std::move(s)](LayerGraph &g, Value h) {
+    auto path = [&](const char *name) { return s.path + name; };
     Value gate, up;
     if (!s.packed.empty()) {
-      auto both = g.unstack("mlp.split", g.linear("mlp.gate_up", h, s.packed, {"gate_up", "ffn"}),
-                            "gate_up");
+      auto both = g.unstack(path(".split"),
+                            g.linear(path(".gate_up"), h, s.packed, {"gate_up", "ffn"}), "gate_up");
       gate = both[0];
       up = both[1];
     } else {
       if (!s.gate.empty())
-        gate = g.linear("mlp.gate", h, s.gate, {"ffn"});
-      up = g.linear("mlp.up", h, s.up, {"ffn"});
+        gate = g.linear(path(".gate"), h, s.gate, {"ffn"});
+      up = g.linear(path(".up"), h, s.up, {"ffn"});
     }
-    Value inner = gate ? g.mul("mlp.mul", g.activation("mlp.act", s.activation, gate), up)
-                       : g.activation("mlp.act", s.activation, up);
-    return g.linear("mlp.down", inner, s.down, {"model"});
+    Value inner = gate ? g.mul(path(".mul"), g.activation(path(".act"), s.activation, gate), up)
+                       : g.activation(path(".act"), s.activation, up);
+    return g.linear(path(".down"), inner, s.down, {"model"});
   };
   return branch;
+}
+
+/// The chosen experts of each token and the weights of their results.
+static std::pair<Value, Value> route(LayerGraph &g, const ExpertsShape &s, Value h) {
+  Value logits = g.linear("mlp.router", h, s.router, {"expert"});
+  Value index = g.topK("mlp.choose", logits, {"choice", s.active}), scores;
+  if (s.balanced || s.routing == Routing::SoftmaxOfAll)
+    scores = g.softmax("mlp.scores", logits);
+  if (s.balanced)
+    g.count("mlp.count", index, scores);
+  if (s.routing == Routing::SoftmaxOfAll)
+    return {index, g.pick("mlp.weights", scores, index)};
+  return {index, g.softmax("mlp.weights", g.pick("mlp.chosen", logits, index))};
+}
+
+/// Σ weight · down(act(gate h) · up h) over the chosen experts, plus the shared one.
+static Value mixture(LayerGraph &g, const ExpertsShape &s, const Branch &shared, Value h) {
+  auto [index, weights] = route(g, s, h);
+  Value gate = g.expertLinear("mlp.gate", h, s.gate, index, {"ffn"});
+  Value up = g.expertLinear("mlp.up", h, s.up, index, {"ffn"});
+  Value inner = g.mul("mlp.mul", g.activation("mlp.act", s.activation, gate), up);
+  Value weighted = g.mul("mlp.weighted", inner, weights);
+  Value each = g.expertLinear("mlp.down", weighted, s.down, index, {"model"});
+  Value sum = g.sum("mlp.mix", each, "choice");
+  if (!shared.graph)
+    return sum;
+  Value other = shared.graph(g, h);
+  if (!s.sharedGate.empty()) {
+    Value logit = g.linear("mlp.shared.router", h, s.sharedGate, {"one"});
+    Value share = g.sigmoid("mlp.shared.weight", g.sum("mlp.shared.logit", logit, "one"));
+    other = g.mul("mlp.shared.weighted", other, share);
+  }
+  return g.add("mlp.both", sum, other);
 }
 
 Branch experts(const ExpertsShape &s) {
@@ -71,18 +105,32 @@ Branch experts(const ExpertsShape &s) {
       add(name, {{ffn}, {s.model}}, s.std);
     break;
   }
+  Branch shared;
   if (s.sharedWidth) {
-    Branch shared = mlp({s.model, s.sharedWidth, s.std, Activation::Silu, s.shared + "gate_proj",
-                         s.shared + "up_proj", s.shared + "down_proj"});
+    MlpShape shape = {s.model,
+                      s.sharedWidth,
+                      s.std,
+                      s.activation,
+                      s.shared + "gate_proj",
+                      s.shared + "up_proj",
+                      s.shared + "down_proj"};
+    shape.path = "mlp.shared";
+    shared = mlp(shape);
     parameters.insert(parameters.end(), shared.parameters.begin(), shared.parameters.end());
   }
   if (!s.sharedGate.empty())
     declareLinear(parameters, s.sharedGate, {{"one", 1}}, {s.model}, false, s.std);
+  if (s.balanced) {
+    branch.balanced = s.experts;
+    branch.active = s.active;
+  }
+  if (s.routing != Routing::Described)
+    branch.graph = [s, shared](LayerGraph &g, Value h) { return mixture(g, s, shared, h); };
   return branch;
 }
 
 rt::Status readExperts(Config &config, ModelSizes &sizes, std::string_view key,
-                       std::string_view activeKey, int64_t width) {
+                       std::string_view activeKey, int64_t width, Routing routing) {
   const int64_t experts = config.integer(key), active = config.integer(activeKey);
   if (active > experts)
     return config
@@ -94,7 +142,8 @@ rt::Status readExperts(Config &config, ModelSizes &sizes, std::string_view key,
   sizes.others.insert(sizes.others.end(), {{"num_experts", experts},
                                            {"num_experts_per_tok", active},
                                            {"moe_intermediate_size", width}});
-  config.leaveUntrained(key, "layers of experts");
+  if (routing == Routing::Described)
+    config.leaveUntrained(key, "layers of experts");
   return rt::Status::success();
 }
 

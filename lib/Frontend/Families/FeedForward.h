@@ -18,6 +18,8 @@ struct MlpShape {
   /// One matrix for gate and up, gate first; empty: two matrices.
   std::string packed = "";
   bool bias = false;
+  /// Before the paths of its operators ("mlp.up").
+  std::string path = "mlp";
 };
 
 Branch mlp(MlpShape shape);
@@ -32,14 +34,29 @@ enum class ExpertPacking {
   Rows,
 };
 
+/// What a router does with the logits of the experts.
+enum class Routing {
+  /// Something that has no operators yet: the experts are described only.
+  Described,
+  /// The largest are chosen; softmax over all of them gives the weights.
+  SoftmaxOfAll,
+  /// The largest are chosen; softmax over these gives the weights, which is the same as
+  /// dividing those of SoftmaxOfAll by their sum.
+  SoftmaxOfChosen,
+};
+
 /// A token goes to `active` of `experts` gated MLPs, which a router picks, and through a
-/// shared one. Described only.
+/// shared one.
 struct ExpertsShape {
   NamedDim model;
   int64_t experts = 0;
   int64_t active = 0;
   int64_t width = 0;
   double std = 0;
+  Activation activation = Activation::Silu;
+  Routing routing = Routing::Described;
+  /// Whether loads and scores are counted for a loss of unbalanced experts.
+  bool balanced = false;
   ExpertPacking packing = ExpertPacking::Separate;
   std::string router = "mlp.gate";
   bool routerBias = false;
@@ -64,9 +81,10 @@ struct ExpertsShape {
 Branch experts(const ExpertsShape &shape);
 
 /// Records experts under the names that all families share, and that they can't be trained
-/// yet, which `key` asks for. `config.out_of_range` if a token would go to more experts
-/// than there are.
+/// yet, which `key` asks for, if their routing is only described. `config.out_of_range` if
+/// a token would go to more experts than there are.
 rt::Status readExperts(Config &config, ModelSizes &sizes, std::string_view key,
-                       std::string_view activeKey, int64_t width);
+                       std::string_view activeKey, int64_t width,
+                       Routing routing = Routing::Described);
 
 } // namespace cleave::frontend

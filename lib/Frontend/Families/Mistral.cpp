@@ -15,15 +15,14 @@ static constexpr ConfigKey kMistralKeys[] = {
     derivedSize("sliding_window", kMaxVocabulary, "how far back attention reaches"),
 };
 
-static constexpr std::string_view kRouter = "for routers, which are not trained yet";
 static constexpr ConfigKey kMixtralKeys[] = {
     size("max_position_embeddings", 131072, kMaxVocabulary, "longest sequence"),
     derivedSize("sliding_window", kMaxVocabulary, "how far back attention reaches"),
     size("num_local_experts", 8, kMaxHeads, "experts of a layer"),
     size("num_experts_per_tok", 2, kMaxHeads, "experts that a token is sent to"),
-    ignored("router_aux_loss_coef", kRouter),
-    ignored("router_jitter_noise", kRouter),
-    ignored("output_router_logits", kRouter),
+    flag("output_router_logits", false, "unbalanced experts are a loss"),
+    number("router_aux_loss_coef", 0.001, 0, 1e6, "factor of that loss"),
+    untrained("router_jitter_noise", KeyType::Number, 0.0, "noise on what routers see"),
 };
 
 static rt::StatusOr<FamilyModel> describeMistral(Config &config) {
@@ -42,9 +41,13 @@ static rt::StatusOr<FamilyModel> describeMixtral(Config &config) {
   ModelSizes &sizes = mixtral.decoder.sizes;
   if (std::optional<int64_t> window = config.givenInteger("sliding_window"))
     mixtral.setWindow(*window);
-  CLEAVE_RT_RETURN_IF_ERROR(readExperts(config, sizes, "num_local_experts", "num_experts_per_tok",
-                                        sizes.intermediateSize));
   ExpertsShape shape;
+  shape.routing = Routing::SoftmaxOfChosen;
+  CLEAVE_RT_RETURN_IF_ERROR(readExperts(config, sizes, "num_local_experts", "num_experts_per_tok",
+                                        sizes.intermediateSize, shape.routing));
+  shape.activation = mixtral.mlp.activation;
+  shape.balanced = config.flag("output_router_logits");
+  mixtral.decoder.balanceFactor = config.number("router_aux_loss_coef");
   shape.model = mixtral.decoder.model();
   shape.experts = config.integer("num_local_experts");
   shape.active = config.integer("num_experts_per_tok");

@@ -13,7 +13,6 @@
 
 namespace cleave::frontend {
 
-static constexpr std::string_view kRouter = "for routers, which are not trained yet";
 static constexpr ConfigKey kKeys[] = {
     size("max_position_embeddings", 32768, kMaxVocabulary, "longest sequence"),
     untrained("use_sliding_window", KeyType::Bool, false, "a window beside experts"),
@@ -23,9 +22,9 @@ static constexpr ConfigKey kKeys[] = {
     size("num_experts_per_tok", 8, kMaxHeads, "experts that a token is sent to"),
     ignored("max_window_layers", "use_sliding_window switches the window on"),
     ignored("layer_types", "use_sliding_window switches the window on"),
-    ignored("norm_topk_prob", kRouter),
-    ignored("router_aux_loss_coef", kRouter),
-    ignored("output_router_logits", kRouter),
+    flag("norm_topk_prob", false, "the weights of the chosen experts add up to 1"),
+    flag("output_router_logits", false, "unbalanced experts are a loss"),
+    number("router_aux_loss_coef", 0.001, 0, 1e6, "factor of that loss"),
 };
 static constexpr ConfigKey kQwen2Keys[] = {
     size("num_experts", 60, kMaxHeads, "experts of a layer"),
@@ -73,11 +72,17 @@ static rt::StatusOr<FamilyModel> build(Config &config, LlamaLike &qwen, ExpertsS
   shape.experts = config.integer("num_experts");
   shape.active = config.integer("num_experts_per_tok");
   shape.width = config.integer("moe_intermediate_size");
+  shape.activation = qwen.mlp.activation;
+  shape.balanced = shape.packing == ExpertPacking::Separate && config.flag("output_router_logits");
+  decoder.balanceFactor = config.number("router_aux_loss_coef");
+  if (shape.packing == ExpertPacking::Separate)
+    shape.routing =
+        config.flag("norm_topk_prob") ? Routing::SoftmaxOfChosen : Routing::SoftmaxOfAll;
   CLEAVE_RT_ASSIGN_OR_RETURN(const std::vector<bool> sparse,
                              readSparse(config, decoder.sizes.layers));
   if (std::ranges::count(sparse, true))
-    CLEAVE_RT_RETURN_IF_ERROR(
-        readExperts(config, decoder.sizes, "num_experts", "num_experts_per_tok", shape.width));
+    CLEAVE_RT_RETURN_IF_ERROR(readExperts(config, decoder.sizes, "num_experts",
+                                          "num_experts_per_tok", shape.width, shape.routing));
   return decoder.build({qwen.block("dense"), qwen.block("sparse", experts(shape))},
                        [&](int64_t i) { return size_t(sparse[i]); });
 }

@@ -12,6 +12,7 @@
 #include "lib/Target/Image/Exchanges.h"
 #include "lib/Target/Image/Flatten.h"
 #include "lib/Target/Image/Matmul.h"
+#include "lib/Target/Image/PickedMatmul.h"
 #include "lib/Target/Image/Placement.h"
 #include "lib/Target/Image/Precondition.h"
 #include "mlir/Pass/PassManager.h"
@@ -117,6 +118,8 @@ private:
       return emitRepeat(repeat, unit, placement);
     if (isa<ContractionOpInterface>(op))
       return emitMatmul(op, placement, label);
+    if (auto picked = dyn_cast<PickedContractionOpInterface>(op))
+      return emitPicked(picked, placement, label);
     if (!unit.kernels.empty()) {
       for (KernelCall &call : unit.kernels)
         emitKernel(call, placement, label, op->getLoc());
@@ -224,15 +227,40 @@ private:
     return success();
   }
 
+  /// Whether `v` is only added to a kept tensor, which then is what is computed into.
+  static bool isAccumulated(Value v) {
+    if (!v.hasOneUse())
+      return false;
+    auto state = dyn_cast<StateOpInterface>(*v.getUsers().begin());
+    return state && state.getStateAccess() == StateAccess::Accumulate;
+  }
+
+  LogicalResult emitPicked(PickedContractionOpInterface op, Placement &placement, StringRef label) {
+    auto product = pickedProductOf(op);
+    if (failed(product))
+      return failure();
+    auto at = [&](Value v) { return exec::AtAttr::get(placement.region(v)); };
+    Value a = op->getOperand(0), b = op->getOperand(1), c = op->getResult(0);
+    Value index = op.getPickingIndex(), offset = op.getPickingOffset();
+    exec::AtAttr from = offset ? at(offset) : exec::AtAttr();
+    const auto bytes = static_cast<uint64_t>(bytesOf(a) + bytesOf(b) + bytesOf(c));
+    if (product->isOuter)
+      exec::PickedOuterOp::create(builder, op->getLoc(), at(a), at(b), at(index), from, at(c),
+                                  product->sizes, {product->shareA, product->shareB},
+                                  isAccumulated(c), label, bytes, product->flops());
+    else
+      exec::PickedMatmulOp::create(builder, op->getLoc(), at(a), at(b), product->strides, at(index),
+                                   from, at(c), product->sizes, product->shareA, label, bytes,
+                                   product->flops());
+    return success();
+  }
+
   LogicalResult emitMatmul(Operation *op, Placement &placement, StringRef label) {
     auto product = matmulOf(op);
     if (failed(product))
       return failure();
     Value a = op->getOperand(0), b = op->getOperand(1), c = op->getResult(0);
-    bool accumulate = false;
-    if (c.hasOneUse())
-      if (auto state = dyn_cast<StateOpInterface>(*c.getUsers().begin()))
-        accumulate = state.getStateAccess() == StateAccess::Accumulate;
+    bool accumulate = isAccumulated(c);
     auto at = [&](Value v) { return exec::AtAttr::get(placement.region(v)); };
     exec::MatmulOp::create(builder, op->getLoc(), at(a), product->a, at(b), product->b, at(c),
                            product->c, {product->m, product->n, product->k}, product->batch,

@@ -19,6 +19,11 @@ SmallVector<int64_t> stagesOf(ModuleOp module) {
   return stages;
 }
 
+bool hasObjective(ModuleOp module) {
+  auto update = module.lookupSymbol<func::FuncOp>("update");
+  return update && update.getNumResults() == 3;
+}
+
 /// What is exchanged between the stages, and between the halves of one.
 static bool isOfStage(StringRef name) {
   int64_t number;
@@ -60,9 +65,12 @@ static LogicalResult checkEntries(ModuleOp module) {
   const bool isPart = module->hasAttr("pipe.index");
   const std::pair<StringRef, SmallVector<StringRef>> entries[] = {
       {"count", {}}, {"prepare", {"valid"}}, {"update", {"loss", "norm"}}, {"evaluate", {"loss"}}};
-  for (auto &[name, results] : entries)
+  for (auto [name, results] : entries) {
+    if (name == "update" && hasObjective(module))
+      results.push_back("objective");
     if (failed(checkEntry(module, name, results, /*ofStage=*/false)))
       return failure();
+  }
   const SmallVector<int64_t> stages = stagesOf(module);
   if (isPart == stages.empty())
     return module.emitError(isPart ? "is a place in a pipeline and has no stage"

@@ -2,6 +2,7 @@
 
 #include "lib/Target/Image/StateLayout.h"
 #include "dialects/NN/NN.h"
+#include "lib/Target/Image/Precondition.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -59,6 +60,8 @@ void StateLayout::addExchange(ModuleOp module) {
   add("loss", exec::Field::Loss, 4);
   add("norm", exec::Field::GradientNorm, 4);
   add("valid", exec::Field::ValidCount, 4);
+  if (hasObjective(module))
+    add("objective", exec::Field::Objective, 4);
 }
 
 void StateLayout::addParameters(ModuleOp module) {
@@ -96,11 +99,12 @@ void StateLayout::addParameters(ModuleOp module) {
     auto sharers = p->getAttrOfType<DenseI64ArrayAttr>("pipe.ranks");
     const bool isCopy =
         sharers && sharers[0] != module->getAttrOfType<IntegerAttr>("pipe.index").getInt();
-    exec::StateOp::create(
-        builder, loc, p.getSymNameAttr(), isCopy ? builder.getUnitAttr() : UnitAttr(),
-        p.getLayersAttr(), builder.getDenseI64ArrayAttr(type.getShape()), p.getFileShapeAttr(),
-        value, p.getDecayAttr(), p.getInitMeanAttr(), p.getInitStdAttr(), first[0], first[1],
-        other(gradient), first[2], first[3], other(moments), p.getAliasesAttr());
+    exec::StateOp::create(builder, loc, p.getSymNameAttr(),
+                          isCopy ? builder.getUnitAttr() : UnitAttr(), p.getLayersAttr(),
+                          builder.getDenseI64ArrayAttr(type.getShape()), p.getFileShapeAttr(),
+                          p.getSlicesAttr(), value, p.getDecayAttr(), p.getInitMeanAttr(),
+                          p.getInitStdAttr(), first[0], first[1], other(gradient), first[2],
+                          first[3], other(moments), p.getAliasesAttr());
   }
   zeroed.push_back({segments[1].name(), 0, segments[1].bytes()});
 }

@@ -266,6 +266,8 @@ private:
           command.what = std::move(kernel);
         })
         .Case([&](exec::MatmulOp o) { command.what = matmul(o); })
+        .Case([&](exec::PickedMatmulOp o) { command.what = pickedMatmul(o); })
+        .Case([&](exec::PickedOuterOp o) { command.what = pickedOuter(o); })
         .Case([&](exec::ZeroOp o) { command.what = rt::ZeroCommand{region(o.getTarget())}; })
         .Case([&](exec::CopyOp o) {
           command.what = rt::CopyCommand{region(o.getSource()), region(o.getTarget())};
@@ -329,6 +331,39 @@ private:
     command.k = op.getSizes()[2];
     for (ArrayRef<int64_t> batch = op.getBatch(); !batch.empty(); batch = batch.drop_front(4))
       command.batch.push_back({batch[0], batch[1], batch[2], batch[3]});
+    command.accumulate = op.getAccumulate();
+    return command;
+  }
+
+  /// What both products with picked matrices have.
+  template <typename Command, typename Op> Command pickedProduct(Op op) const {
+    Command command;
+    command.a = region(op.getA());
+    command.b = region(op.getB());
+    command.index = region(op.getIndex());
+    command.c = region(op.getC());
+    if (auto offset = op.getOffset())
+      command.offset = region(*offset);
+    command.rows = op.getSizes()[0];
+    command.matrices = op.getSizes()[3];
+    return command;
+  }
+
+  rt::PickedMatmulCommand pickedMatmul(exec::PickedMatmulOp op) const {
+    auto command = pickedProduct<rt::PickedMatmulCommand>(op);
+    command.n = op.getSizes()[1];
+    command.k = op.getSizes()[2];
+    command.share = static_cast<int64_t>(op.getShare());
+    command.transposed = op.getBStrides()[2] != 1;
+    return command;
+  }
+
+  rt::PickedOuterCommand pickedOuter(exec::PickedOuterOp op) const {
+    auto command = pickedProduct<rt::PickedOuterCommand>(op);
+    command.m = op.getSizes()[1];
+    command.n = op.getSizes()[2];
+    command.shareA = op.getShares()[0];
+    command.shareB = op.getShares()[1];
     command.accumulate = op.getAccumulate();
     return command;
   }

@@ -167,8 +167,30 @@ private:
     return {{}, {}, {}};
   }
 
+  /// The mesh axes by which operators of `half`, of the kind `kind`, cut the dimensions of
+  /// its argument `i`.
+  llvm::DenseSet<StringAttr> axesOfReaders(StringRef kind, func::FuncOp half, unsigned i) {
+    llvm::DenseSet<StringAttr> found;
+    for (OpOperand &use : half.getArgument(i).getUses()) {
+      auto path = use.getOwner()->getAttrOfType<StringAttr>("nn.path");
+      auto sharded = dyn_cast<ShardingRuleOpInterface>(use.getOwner());
+      if (!path || !sharded)
+        continue;
+      ShardingRule rule = sharded.getShardingRule();
+      for (auto a : solution.getOps<plan::AssignOp>())
+        for (NamedAttribute factor : a.getFactors())
+          if (a.getKind() == kind && a.getPath() == path.getValue() &&
+              llvm::is_contained(rule.operands[use.getOperandNumber()],
+                                 rule.find(factor.getName())))
+            for (StringAttr axis : axes.expand(cast<ArrayAttr>(factor.getValue())))
+              found.insert(axis);
+    }
+    return found;
+  }
+
   /// Where argument `i` of `half` lies, which is argument `index` of `original`: a
-  /// parameter as it is stored, but whole along the axes that deal out tokens.
+  /// parameter as it is stored, but whole along the axes that deal out tokens, unless
+  /// operators cut it by them (experts that are dealt out).
   dist::ShardingAttr placeOfArgument(func::FuncOp original, unsigned index, func::FuncOp half,
                                      unsigned i) {
     Type type = half.getArgumentTypes()[i];
@@ -176,10 +198,13 @@ private:
     if (!name)
       return layout(type);
     auto stored = sharded(type, placesOf(name.getValue())[0]);
+    auto read = axesOfReaders(original.getName(), half, i);
     SmallVector<SmallVector<StringAttr>> dims;
     for (unsigned d = 0; d < stored.getDims().size(); ++d) {
       dims.push_back(stored.axes(d));
-      llvm::erase_if(dims.back(), [&](StringAttr a) { return llvm::is_contained(tokenAxes, a); });
+      llvm::erase_if(dims.back(), [&](StringAttr a) {
+        return llvm::is_contained(tokenAxes, a) && !read.contains(a);
+      });
     }
     return dist::ShardingAttr::get(context, dims, ArrayRef<StringAttr>());
   }

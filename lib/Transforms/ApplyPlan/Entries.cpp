@@ -23,6 +23,8 @@ public:
     b.setInsertionPointToStart(module.getBody());
     for (StringRef name : {"step.valid", "step.scale", "step.loss", "step.squares"})
       nn::ScalarOp::create(b, loc, name);
+    if (hasTerms())
+      nn::ScalarOp::create(b, loc, "step.terms");
     count();
     prepare();
     if (stages.empty())
@@ -37,6 +39,9 @@ public:
   }
 
 private:
+  /// Whether more than the loss is minimised.
+  bool hasTerms() { return stages.empty() && forward.getNumResults() > 1; }
+
   /// Starts an entry; the insertion point moves into it.
   Block *entry(const Twine &called, TypeRange inputs, ArrayRef<StringRef> names,
                TypeRange results) {
@@ -214,7 +219,7 @@ private:
 
   void update() {
     Block *body = entry("update", {scalar, scalar, scalar}, {"rate", "correction1", "correction2"},
-                        {scalar, scalar});
+                        SmallVector<Type>(hasTerms() ? 3 : 2, scalar));
     // Here the ranks add up their gradients, once: both passes read the sums.
     forParameters([&](nn::ParameterOp p) {
       Type type = p.getTensorType();
@@ -232,7 +237,14 @@ private:
     auto norm = nn::ClipScaleOp::create(b, loc, scalar, scalar,
                                         sumOverStages(loadScalar("step.squares")), clip);
     forParameters([&](nn::ParameterOp p) { step(p, norm.getScale(), body->getArguments()); });
-    end({sumOverStages(loadScalar("step.loss")), norm.getNorm()}, {"loss", "norm"});
+    SmallVector<Value> results = {sumOverStages(loadScalar("step.loss")), norm.getNorm()};
+    SmallVector<std::string> names = {"loss", "norm"};
+    if (hasTerms()) {
+      results.push_back(
+          nn::AddOp::create(b, loc, scalar, results[0], loadScalar("step.terms")).getResult());
+      names.push_back("objective");
+    }
+    end(results, names);
   }
 
   /// The gradient of a tensor that several places in the pipeline have, cut as the

@@ -68,9 +68,12 @@ SmallVector<Value> Passage::forward(Block &from, ValueRange arguments, StringRef
   if (!endsInLoss)
     return llvm::map_to_vector(from.getTerminator()->getOperands(),
                                [&](Value v) { return map.lookup(v); });
-  loss = map.lookupOrNull(from.getTerminator()->getOperand(0));
-  if (loss)
-    addLoss(loss, total);
+  for (auto [i, v] : llvm::enumerate(from.getTerminator()->getOperands()))
+    // The loss of a kind that runs in pieces is added piece by piece.
+    if (Value term = map.lookupOrNull(v)) {
+      addLoss(term, i == 0 ? total : StringRef("step.terms"));
+      terms.push_back(term);
+    }
   return {};
 }
 
@@ -198,8 +201,8 @@ SmallVector<Value> Passage::backward(ValueRange outputs, ValueRange given, Value
   Gradients gradients;
   for (auto [output, gradient] : llvm::zip(outputs, given))
     add(gradients, output, gradient);
-  if (loss)
-    gradients[loss] = constant(loss.getLoc(), loss.getType(), 1.0);
+  for (Value term : terms)
+    gradients[term] = constant(term.getLoc(), term.getType(), 1.0);
   for (const auto &step : llvm::reverse(steps)) {
     if (auto *made = std::get_if<Call>(&step)) {
       std::vector<Deferred> left;

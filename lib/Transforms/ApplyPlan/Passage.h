@@ -23,8 +23,9 @@ public:
       : b(builder), kinds(kinds), record(record) {}
 
   /// Goes through `from`, the block of `@forward` or of a stage, whose arguments are
-  /// `arguments` here. Adds the loss to the scalar `total` if that is what `from`
-  /// returns (`endsInLoss`); else returns what it does.
+  /// `arguments` here. If `from` returns the loss (`endsInLoss`), adds it to the scalar
+  /// `total`, and what it returns behind, further terms of what is minimised, to
+  /// `step.terms`; else returns what it does.
   llvm::SmallVector<mlir::Value> forward(mlir::Block &from, mlir::ValueRange arguments,
                                          llvm::StringRef total, bool endsInLoss);
 
@@ -90,7 +91,8 @@ private:
   std::vector<std::variant<Call, Repeat, Pieces>> steps;
   /// In the order in which the way back meets them.
   std::vector<std::variant<Deferred, DeferredRepeat>> deferred;
-  mlir::Value loss;
+  /// What is minimised is their sum.
+  llvm::SmallVector<mlir::Value> terms;
 };
 
 } // namespace cleave

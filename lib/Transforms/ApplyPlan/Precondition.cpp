@@ -71,14 +71,14 @@ static LogicalResult checkForward(ModuleOp module) {
     const bool ends = endsModel(pass), isStage = pass->hasAttr("nn.stage");
     if (isStage ? pass.getNumArguments() < 4 : pass.getNumArguments() != 4)
       return pass.emitOpError("must take tokens, targets, positions and a scale");
-    if (ends && pass.getNumResults() != 1)
+    if (ends && (pass.getNumResults() == 0 || (isStage && pass.getNumResults() > 1)))
       return pass.emitOpError("must return the loss");
     if (!isScalar(pass.getArgumentTypes()[3]))
       return pass.emitOpError() << "needs a scale of type tensor<f32>, not "
                                 << pass.getArgumentTypes()[3];
-    if (ends && !isScalar(pass.getResultTypes()[0]))
-      return pass.emitOpError() << "needs a loss of type tensor<f32>, not "
-                                << pass.getResultTypes()[0];
+    for (Type type : ends ? TypeRange(pass.getResultTypes()) : TypeRange())
+      if (!isScalar(type))
+        return pass.emitOpError() << "needs a loss of type tensor<f32>, not " << type;
   }
   return success();
 }

@@ -162,7 +162,7 @@ private:
       if (!removed ||
           llvm::none_of(repeat.getSlicing(wholeType), [&](const Slicing &s) { return s.dim == d; }))
         dims.push_back(whole.axes(d));
-    return ShardingAttr::get(whole.getContext(), dims, whole.getPartial());
+    return ShardingAttr::get(whole.getContext(), dims, whole.getPartial(), whole.getApart());
   }
 
   static ShardingAttr ofWhole(RepeatOpInterface repeat, ShardingAttr slice, Type sliceType,
@@ -173,7 +173,7 @@ private:
     if (rankOf(sliceType) != rankOf(whole))
       for (const Slicing &s : repeat.getSlicing(whole))
         dims.insert(dims.begin() + s.dim, SmallVector<StringAttr>());
-    return ShardingAttr::get(slice.getContext(), dims, slice.getPartial());
+    return ShardingAttr::get(slice.getContext(), dims, slice.getPartial(), slice.getApart());
   }
 
   /// Pieces are parts of every rank's block: all scanned values are cut along the
@@ -211,7 +211,7 @@ private:
       dims.push_back(own.axes(d));
     for (auto [s, axes] : llvm::zip(repeat.getSlicing(v.getType()), pieces))
       dims[s.dim] = axes;
-    return ShardingAttr::get(own.getContext(), dims, own.getPartial());
+    return ShardingAttr::get(own.getContext(), dims, own.getPartial(), own.getApart());
   }
 
   LogicalResult visitRepeat(RepeatOpInterface repeat) {
@@ -331,6 +331,39 @@ private:
     return all;
   }
 
+  /// The first group of operands that are apart alike, and through which the operator
+  /// makes zeros of zeros; empty if there is none.
+  ArrayRef<int> apartGroup(Operation *op, const ShardingRule &rule, const Axes &used) {
+    for (const auto &group : rule.zeros) {
+      ShardingAttr first = placed.lookup(op->getOperand(group[0]));
+      if (first.getApart() &&
+          llvm::all_of(group,
+                       [&](int i) {
+                         ShardingAttr own = placed.lookup(op->getOperand(i));
+                         return own.getApart() && own.getPartial() == first.getPartial();
+                       }) &&
+          llvm::none_of(first.getPartial(),
+                        [&](StringAttr a) { return llvm::is_contained(used, a); }))
+        return group;
+    }
+    return {};
+  }
+
+  /// The factor that an index picks from, if that is cut, or -1. All indices into a
+  /// dimension of one function are one value; of others nothing is said to be apart.
+  int pickedFactor(Operation *op, const ShardingRule &rule, ArrayRef<Axes> axes) {
+    for (auto [f, factor] : llvm::enumerate(rule.factors)) {
+      if (factor.pickedBy < 0 || axes[f].empty())
+        continue;
+      Value index = op->getOperand(factor.pickedBy);
+      auto [it, fresh] = pickers.try_emplace(
+          {op->getParentOp(), StringAttr::get(op->getContext(), factor.name)}, index);
+      if (it->second == index)
+        return static_cast<int>(f);
+    }
+    return -1;
+  }
+
   /// A value can be left as terms of a sum, never as candidates for a maximum.
   static LogicalResult checkReductions(Operation *op, const ShardingRule &rule,
                                        ArrayRef<Axes> axes) {
@@ -356,40 +389,69 @@ private:
           return op->emitOpError() << "is cut along two factors by the axis " << a;
         used.push_back(a);
       }
-    // At most one linear group carries a partial sum: the first that has one.
-    Axes carried;
-    ArrayRef<int> carriers;
+    setPlacements(op, rule, *axes, used);
+    return success();
+  }
+
+  void setPlacements(Operation *op, const ShardingRule &rule, ArrayRef<Axes> axes,
+                     const Axes &used) {
+    // At most one group carries a partial sum: the first that has one.
+    ArrayRef<int> carriers = apartGroup(op, rule, used);
+    bool apart = !carriers.empty();
+    Axes carried(apart ? placed.lookup(op->getOperand(carriers[0])).getPartial()
+                       : ArrayRef<StringAttr>());
     for (const auto &group : rule.linear)
       if (carried.empty()) {
         carried = keptPartial(op, group, used);
         carriers = carried.empty() ? ArrayRef<int>() : ArrayRef<int>(group);
       }
-    auto place = [&](ArrayRef<int> dims, const Axes &partial) {
+    int picked = pickedFactor(op, rule, axes);
+    auto place = [&](ArrayRef<int> dims, const Axes &partial, bool apart) {
       SmallVector<SmallVector<StringAttr>> cut;
       for (int f : dims)
-        cut.push_back((*axes)[f]);
-      return ShardingAttr::get(module.getContext(), cut, partial);
+        cut.push_back(axes[f]);
+      return ShardingAttr::get(module.getContext(), cut, partial, apart);
     };
     SmallVector<ShardingAttr> in, out;
-    for (auto [i, dims] : llvm::enumerate(rule.operands))
-      in.push_back(place(dims, llvm::is_contained(carriers, int(i)) ? carried : Axes()));
+    for (auto [i, dims] : llvm::enumerate(rule.operands)) {
+      bool carries = llvm::is_contained(carriers, int(i));
+      in.push_back(place(dims, carries ? carried : Axes(), carries && apart));
+      if (picked >= 0 && llvm::is_contained(rule.factors[picked].pickedOperands, int(i)))
+        if (Axes own = sorted(axes[picked]); isApart(op->getOperand(i), own))
+          in.back() = place(dims, own, true);
+    }
     for (const auto &dims : rule.results) {
       Axes partial = carried;
+      bool lacksPicked = picked >= 0 && !llvm::is_contained(dims, picked);
+      bool picks = lacksPicked && llvm::all_of(rule.operands[rule.factors[picked].pickedBy],
+                                               [&](int f) { return llvm::is_contained(dims, f); });
       for (auto [f, factor] : llvm::enumerate(rule.factors))
         if (factor.reduction && !llvm::is_contained(dims, int(f)))
-          llvm::append_range(partial, (*axes)[f]);
+          llvm::append_range(partial, axes[f]);
       mesh.sort(partial);
-      out.push_back(place(dims, partial));
+      out.push_back(place(dims, partial,
+                          picks ? partial == sorted(axes[picked]) : apart && partial == carried));
     }
     setOperands(op, in);
     setResults(op, out);
-    return success();
+  }
+
+  Axes sorted(Axes axes) {
+    mesh.sort(axes);
+    return axes;
+  }
+
+  bool isApart(Value v, const Axes &axes) {
+    ShardingAttr own = placed.lookup(v);
+    return own.getApart() && Axes(own.getPartial()) == axes;
   }
 
   ModuleOp module;
   SymbolTable symbols;
   dist::Mesh mesh;
   llvm::DenseMap<Value, ShardingAttr> placed;
+  /// The index into a dimension, by function and name.
+  llvm::DenseMap<std::pair<Operation *, StringAttr>, Value> pickers;
   /// Functions that are settled or being settled, and the latter alone.
   llvm::DenseSet<Operation *> done, entered;
   SmallVector<std::tuple<Operation *, Operation *, std::string>> contributions;

@@ -74,27 +74,18 @@ void set(const dnnl::memory &memory, void *address) {
   check(dnnl_memory_set_data_handle(memory.get(), address));
 }
 
-/// What distinguishes one compiled tile from another.
-struct TileKey {
-  int64_t m, n, k;
-  MatrixStrides a, b, c;
-  bool accumulate;
-  auto tied() const {
-    return std::tie(m, n, k, a.row, a.column, b.row, b.column, c.row, c.column, accumulate);
+struct TileOrder {
+  static auto tied(const TileKey &t) {
+    return std::tie(t.m, t.n, t.k, t.a.row, t.a.column, t.b.row, t.b.column, t.c.row, t.c.column,
+                    t.accumulate);
   }
-  bool operator<(const TileKey &other) const { return tied() < other.tied(); }
+  bool operator()(const TileKey &a, const TileKey &b) const { return tied(a) < tied(b); }
 };
 
 /// oneDNN's handles on the operands of a call; made once for each worker, since
 /// making them costs as much as a small product.
 struct Operands {
   dnnl::memory a, b, c, scratch;
-};
-
-struct Tile {
-  dnnl::matmul primitive;
-  dnnl::memory::desc a, b, c, scratch;
-  std::vector<Operands> ofWorker;
 };
 
 /// 64-byte aligned, grown as needed before anything runs.
@@ -124,6 +115,13 @@ private:
 
 } // namespace
 
+class MatmulTile {
+public:
+  dnnl::matmul primitive;
+  dnnl::memory::desc a, b, c, scratch;
+  std::vector<Operands> ofWorker;
+};
+
 class MatmulPlan {
 public:
   MatmulProblem asked;
@@ -134,7 +132,7 @@ public:
   int64_t matrices = 1;
   /// By [edge row][edge column]: inner tiles, those of the last row of tiles, of
   /// the last column, and the corner.
-  std::array<std::array<const Tile *, 2>, 2> tiles = {};
+  std::array<std::array<const MatmulTile *, 2>, 2> tiles = {};
 };
 
 struct MatmulEngine::State {
@@ -150,7 +148,9 @@ struct MatmulEngine::State {
       setOpenMpThreads(1);
   }
 
-  StatusOr<const Tile *> tileFor(const TileKey &key);
+  StatusOr<const MatmulTile *> tileFor(const TileKey &key);
+  void runTile(const MatmulTile &tile, unsigned worker, const float *a, const float *b,
+               float *c) const;
   void runTask(const MatmulPlan &plan, int64_t task, unsigned worker, const float *a,
                const float *b, float *c) const;
 
@@ -159,14 +159,14 @@ struct MatmulEngine::State {
   dnnl::engine engine;
   std::vector<dnnl::stream> streams;
   std::vector<Scratch> scratch;
-  std::map<TileKey, std::unique_ptr<Tile>> tiles;
+  std::map<TileKey, std::unique_ptr<MatmulTile>, TileOrder> tiles;
   std::vector<std::unique_ptr<MatmulPlan>> plans;
 };
 
 MatmulEngine::MatmulEngine(ThreadPool &pool) : state(std::make_unique<State>(pool)) {}
 MatmulEngine::~MatmulEngine() = default;
 
-StatusOr<const Tile *> MatmulEngine::State::tileFor(const TileKey &key) {
+StatusOr<const MatmulTile *> MatmulEngine::State::tileFor(const TileKey &key) {
   if (auto found = tiles.find(key); found != tiles.end())
     return found->second.get();
   using dnnl::memory;
@@ -175,7 +175,7 @@ StatusOr<const Tile *> MatmulEngine::State::tileFor(const TileKey &key) {
     return memory::desc({rows, columns}, memory::data_type::f32,
                         memory::dims{strides.row, strides.column});
   };
-  auto tile = std::make_unique<Tile>();
+  auto tile = std::make_unique<MatmulTile>();
   try {
     useOneThread();
     tile->a = describe(key.m, key.k, key.a);
@@ -250,6 +250,25 @@ StatusOr<const MatmulPlan *> MatmulEngine::prepare(const MatmulProblem &asked) {
   return state->plans.back().get();
 }
 
+void MatmulEngine::State::runTile(const MatmulTile &tile, unsigned worker, const float *a,
+                                  const float *b, float *c) const {
+  useOneThread();
+  const Operands &operands = tile.ofWorker[worker];
+  // Scratch may have grown for other products since the handles were made.
+  set(operands.scratch, scratch[worker].get());
+  // oneDNN takes all operands as mutable; it writes only to the result.
+  set(operands.a, const_cast<float *>(a));
+  set(operands.b, const_cast<float *>(b));
+  set(operands.c, c);
+  const std::array<dnnl_exec_arg_t, 4> arguments = {
+      {{DNNL_ARG_SRC, operands.a.get()},
+       {DNNL_ARG_WEIGHTS, operands.b.get()},
+       {DNNL_ARG_DST, operands.c.get()},
+       {DNNL_ARG_SCRATCHPAD, operands.scratch.get()}}};
+  check(dnnl_primitive_execute(tile.primitive.get(), streams[worker].get(),
+                               static_cast<int>(arguments.size()), arguments.data()));
+}
+
 void MatmulEngine::State::runTask(const MatmulPlan &plan, int64_t task, unsigned worker,
                                   const float *a, const float *b, float *c) const {
   const MatmulProblem &problem = plan.problem;
@@ -257,20 +276,10 @@ void MatmulEngine::State::runTask(const MatmulPlan &plan, int64_t task, unsigned
   const int64_t column = task % grid.tilesN, row = task / grid.tilesN % grid.tilesM;
   const int64_t first = task / (grid.tilesN * grid.tilesM) * grid.group;
   const int64_t last = std::min(first + grid.group, plan.matrices);
-  const Tile &tile = *plan.tiles[row == grid.tilesM - 1][column == grid.tilesN - 1];
+  const MatmulTile &tile = *plan.tiles[row == grid.tilesM - 1][column == grid.tilesN - 1];
   a += row * grid.tileM * problem.a.row;
   b += column * grid.tileN * problem.b.column;
   c += row * grid.tileM * problem.c.row + column * grid.tileN * problem.c.column;
-
-  useOneThread();
-  const Operands &operands = tile.ofWorker[worker];
-  // Scratch may have grown for other products since the handles were made.
-  set(operands.scratch, scratch[worker].get());
-  const std::array<dnnl_exec_arg_t, 4> arguments = {
-      {{DNNL_ARG_SRC, operands.a.get()},
-       {DNNL_ARG_WEIGHTS, operands.b.get()},
-       {DNNL_ARG_DST, operands.c.get()},
-       {DNNL_ARG_SCRATCHPAD, operands.scratch.get()}}};
   for (int64_t index = first; index < last; ++index) {
     int64_t rest = index, offsetA = 0, offsetB = 0, offsetC = 0;
     for (size_t d = problem.batch.size(); d-- > 0;) {
@@ -281,12 +290,7 @@ void MatmulEngine::State::runTask(const MatmulPlan &plan, int64_t task, unsigned
       offsetB += at * batch.strideB;
       offsetC += at * batch.strideC;
     }
-    // oneDNN takes all operands as mutable; it writes only to the result.
-    set(operands.a, const_cast<float *>(a + offsetA));
-    set(operands.b, const_cast<float *>(b + offsetB));
-    set(operands.c, c + offsetC);
-    check(dnnl_primitive_execute(tile.primitive.get(), streams[worker].get(),
-                                 static_cast<int>(arguments.size()), arguments.data()));
+    runTile(tile, worker, a + offsetA, b + offsetB, c + offsetC);
   }
 }
 
@@ -324,6 +328,15 @@ Status MatmulEngine::run(const MatmulPlan &plan, const float *a, const float *b,
   return runTasks(
       state->pool, groups * plan.grid.tilesM * plan.grid.tilesN,
       [&](int64_t task, unsigned worker) { state->runTask(plan, task, worker, a, b, c); });
+}
+
+StatusOr<const MatmulTile *> MatmulEngine::prepareTile(const TileKey &key) {
+  return state->tileFor(key);
+}
+
+void MatmulEngine::runTile(const MatmulTile &tile, unsigned worker, const float *a, const float *b,
+                           float *c) const {
+  state->runTile(tile, worker, a, b, c);
 }
 
 int64_t MatmulEngine::scratchBytes() const {

@@ -50,6 +50,15 @@ struct MatmulProblem {
 
 /// A product prepared for one MatmulEngine, which owns it.
 class MatmulPlan;
+/// A product of fixed sizes and strides that one call of the library computes.
+class MatmulTile;
+
+/// What distinguishes one tile from another.
+struct TileKey {
+  int64_t m = 1, n = 1, k = 1;
+  MatrixStrides a, b, c;
+  bool accumulate = false;
+};
 
 class MatmulEngine {
 public:
@@ -67,6 +76,13 @@ public:
   /// c must not overlap a or b. With k = 0 the sum is empty: zero, or unchanged
   /// with `accumulate`.
   Status run(const MatmulPlan &plan, const float *a, const float *b, float *c);
+
+  /// A tile for others who cut products into tasks themselves. Lives as long as the
+  /// engine; errors are those of `prepare`.
+  StatusOr<const MatmulTile *> prepareTile(const TileKey &key);
+  /// Computes a tile, as `worker` of the pool and in a task of it.
+  void runTile(const MatmulTile &tile, unsigned worker, const float *a, const float *b,
+               float *c) const;
 
   /// Bytes of scratch memory of all workers.
   int64_t scratchBytes() const;

@@ -11,6 +11,13 @@ func.func @reshard(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
   return %y : tensor<4x6xf32>
 }
 
+// CHECK-LABEL: @apart
+// CHECK: dist.reshard %{{.*}} <{{\[}}[], []], apart [data]> to <{{\[}}[], []]> : tensor<4x6xf32>
+func.func @apart(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %y = dist.reshard %x <[[], []], apart [data]> to <[[], []]> : tensor<4x6xf32>
+  return %y : tensor<4x6xf32>
+}
+
 // CHECK-LABEL: @exchanges
 // CHECK: dist.all_reduce %{{.*}} sum on @mesh ["tensor.0", "tensor.1"] : tensor<4x6xf32>
 // CHECK: dist.all_reduce %{{.*}} max on @mesh ["data"] : tensor<4x6xf32>

@@ -246,3 +246,39 @@ exec.program on @mesh {
   // expected-error@+1 {{uses the name "w" twice}}
   exec.state "v" shape [8] file [8] sharding <[[]]> mean 0.0 std 0.02 value <memory + 32, 32> aliases ["w"]
 }
+
+// -----
+
+dist.mesh @mesh ["data", "tensor"] = [2, 3]
+exec.program on @mesh {
+  exec.segment "memory" 1024
+  exec.exchange tokens <memory + 0, 4>
+  exec.exchange targets <memory + 0, 4>
+  exec.exchange loss <memory + 0, 4>
+  // expected-error@+1 {{has "{}" in its name if, and only if, the slices of its first dimension are tensors in files}}
+  exec.state "w.{}" shape [4, 2] file [8] sharding <[[], []]> mean 0.0 std 0.02 value <memory + 0, 32>
+}
+
+// -----
+
+dist.mesh @mesh ["data", "tensor"] = [2, 3]
+exec.program on @mesh {
+  exec.segment "memory" 1024
+  exec.exchange tokens <memory + 0, 4>
+  exec.exchange targets <memory + 0, 4>
+  exec.exchange loss <memory + 0, 4>
+  // expected-error@+1 {{has "{}" in its name if, and only if, the slices of its first dimension are tensors in files}}
+  exec.state "w" shape [4, 2] file [2] slices sharding <[[], []]> mean 0.0 std 0.02 value <memory + 0, 32>
+}
+
+// -----
+
+dist.mesh @mesh ["data", "tensor"] = [2, 3]
+exec.program on @mesh {
+  exec.segment "memory" 1024
+  exec.exchange tokens <memory + 0, 4>
+  exec.exchange targets <memory + 0, 4>
+  exec.exchange loss <memory + 0, 4>
+  // expected-error@+1 {{has another number of elements than its shape in files}}
+  exec.state "w.{}" shape [4, 2] file [4] slices sharding <[[], []]> mean 0.0 std 0.02 value <memory + 0, 32>
+}

@@ -38,12 +38,23 @@ exec.program on @mesh {
     value <weights + 400, 16> gradient <weights + 416, 16> as <[[tensor]]>
     moment1 <weights + 432, 8> moment2 <weights + 440, 8> moments_as <[[tensor, data]]>
 
+  // CHECK-NEXT: exec.state "layers.{0..1}.experts.{}" layers [0, 2, 1] shape [3, 2] file [2] slices sharding <{{\[}}[tensor], []]> mean 0.000000e+00 std 2.000000e-02 value <weights + 448, 8 step 8>
+  exec.state "layers.{0..1}.experts.{}" layers [0, 2, 1] shape [3, 2] file [2] slices
+    sharding <[[tensor], []]> mean 0.0 std 0.02 value <weights + 448, 8 step 8>
+
   // CHECK-NEXT: exec.entry begin {
   // CHECK-NEXT: }
   exec.entry begin {
   }
   // CHECK-NEXT: exec.entry microbatch {
   exec.entry microbatch {
+    // CHECK-NEXT: exec.picked_matmul "up" <weights + 0, 24> by <weights + 64, 64> [8, 1, 2] picked <weights + 128, 24> from <weights + 160, 4> to <"two words" + 256, 96> sizes [6, 4, 2, 2] share 2 bytes 5
+    exec.picked_matmul "up" <weights + 0, 24> by <weights + 64, 64> [8, 1, 2]
+      picked <weights + 128, 24> from <weights + 160, 4> to <"two words" + 256, 96>
+      sizes [6, 4, 2, 2] share 2 bytes 5
+    // CHECK-NEXT: exec.picked_outer "up" <"two words" + 256, 96> by <weights + 0, 24> picked <weights + 128, 24> add to <weights + 64, 64> sizes [6, 4, 2, 2] shares [1, 2]
+    exec.picked_outer "up" <"two words" + 256, 96> by <weights + 0, 24>
+      picked <weights + 128, 24> add to <weights + 64, 64> sizes [6, 4, 2, 2] shares [1, 2]
     // CHECK-NEXT: exec.zero "clear" <weights + 0, 512>
     exec.zero "clear" <weights + 0, 512>
     // CHECK-NEXT: exec.copy "" <weights + 0, 64> to <"two words" + 256, 64>

@@ -93,3 +93,18 @@ func.func @rows() {
   %w = nn.load @w value rows [0, 8] : tensor<2x6xf32, #nn.dims<ffn, model>>
   return
 }
+
+// -----
+
+// expected-error@+1 {{has "{}" in its name if, and only if, the slices of its first dimension are tensors in files}}
+nn.parameter @"w.{}" : tensor<8x6xf32, #nn.dims<ffn, model>> {file_shape = array<i64: 8, 6>, init_mean = 0.0 : f64, init_std = 0.0 : f64}
+
+// -----
+
+// expected-error@+1 {{has "{}" in its name if, and only if, the slices of its first dimension are tensors in files}}
+nn.parameter @"w" : tensor<8x6xf32, #nn.dims<ffn, model>> {file_shape = array<i64: 6>, slices, init_mean = 0.0 : f64, init_std = 0.0 : f64}
+
+// -----
+
+// expected-error@+1 {{has another number of elements than its shape in files}}
+nn.parameter @"w.{}" : tensor<8x6xf32, #nn.dims<ffn, model>> {file_shape = array<i64: 8>, init_mean = 0.0 : f64, init_std = 0.0 : f64, slices}

@@ -124,3 +124,59 @@ func.func @outer(%x: tensor<6xf32, #m> {dist.sharding = #dist.sharding<[[tensor]
   // CHECK: return {dist.in = [#dist.sharding<{{\[\[}}]]>]}
   return %y : tensor<6xf32, #m>
 }
+
+// -----
+
+#bsm = #nn.dims<batch, sequence, model>
+#bsc = #nn.dims<batch, sequence, choice>
+#bscf = #nn.dims<batch, sequence, choice, ffn>
+#bscm = #nn.dims<batch, sequence, choice, model>
+#efm = #nn.dims<expert, ffn, model>
+#emf = #nn.dims<expert, model, ffn>
+
+dist.mesh @mesh ["data", "tensor"] = [2, 2]
+
+// Each rank has experts of its own: what goes on between them is zero on the ranks
+// that don't have a token's expert, and passes through what makes zeros of zeros.
+// CHECK-LABEL: func.func @experts
+func.func @experts(%x: tensor<4x2x6xf32, #bsm>, %w: tensor<4x2x2xf32, #bsc>, %i: tensor<4x2x2xi32, #bsc>, %up: tensor<4x8x6xf32, #efm> {dist.sharding = #dist.sharding<[["data"], [], []]>}, %down: tensor<4x6x8xf32, #emf> {dist.sharding = #dist.sharding<[["data"], [], []]>}) -> tensor<4x2x6xf32, #bsm> {
+  // CHECK: nn.expert_contract {{.*}}dist.out = [#dist.sharding<{{\[\[}}], [], [], []], apart [data]>]
+  %g = nn.expert_contract %x, %up, %i {dist.factors = {expert = ["data"]}} : (tensor<4x2x6xf32, #bsm>, tensor<4x8x6xf32, #efm>, tensor<4x2x2xi32, #bsc>) -> tensor<4x2x2x8xf32, #bscf>
+  // CHECK: nn.silu {{.*}}dist.in = [#dist.sharding<{{\[\[}}], [], [], []], apart [data]>], dist.out = [#dist.sharding<{{\[\[}}], [], [], []], apart [data]>]
+  %a = nn.silu %g : (tensor<4x2x2x8xf32, #bscf>) -> tensor<4x2x2x8xf32, #bscf>
+  // Both factors of a product, or one.
+  // CHECK: nn.mul {{.*}}dist.in = [#dist.sharding<{{\[\[}}], [], [], []], apart [data]>, #dist.sharding<{{\[\[}}], [], [], []], apart [data]>], dist.out = [#dist.sharding<{{\[\[}}], [], [], []], apart [data]>]
+  %b = nn.mul %a, %g : (tensor<4x2x2x8xf32, #bscf>, tensor<4x2x2x8xf32, #bscf>) -> tensor<4x2x2x8xf32, #bscf>
+  // CHECK: nn.mul {{.*}}dist.in = [#dist.sharding<{{\[\[}}], [], [], []], apart [data]>, #dist.sharding<{{\[\[}}], [], []]>], dist.out = [#dist.sharding<{{\[\[}}], [], [], []], apart [data]>]
+  %c = nn.mul %b, %w : (tensor<4x2x2x8xf32, #bscf>, tensor<4x2x2xf32, #bsc>) -> tensor<4x2x2x8xf32, #bscf>
+  // CHECK: nn.expert_contract {{.*}}dist.in = [#dist.sharding<{{\[\[}}], [], [], []], apart [data]>, {{.*}}dist.out = [#dist.sharding<{{\[\[}}], [], [], []], apart [data]>]
+  %d = nn.expert_contract %c, %down, %i {dist.factors = {expert = ["data"]}} : (tensor<4x2x2x8xf32, #bscf>, tensor<4x6x8xf32, #emf>, tensor<4x2x2xi32, #bsc>) -> tensor<4x2x2x6xf32, #bscm>
+  // A sum of what several ranks hold is a partial value like others.
+  // CHECK: nn.sum {{.*}}dist.out = [#dist.sharding<{{\[\[}}], [], []], partial [data]>]
+  %e = nn.sum %d : (tensor<4x2x2x6xf32, #bscm>) -> tensor<4x2x6xf32, #bsm>
+  // Not zero at zero: complete first.
+  // CHECK: nn.sigmoid {{.*}}dist.in = [#dist.sharding<{{\[\[}}], [], [], []]>]
+  %s = nn.sigmoid %g : (tensor<4x2x2x8xf32, #bscf>) -> tensor<4x2x2x8xf32, #bscf>
+  return %e : tensor<4x2x6xf32, #bsm>
+}
+
+// -----
+
+#bm = #nn.dims<batch, model>
+#bc = #nn.dims<batch, choice>
+#bcf = #nn.dims<batch, choice, ffn>
+#efm = #nn.dims<expert, ffn, model>
+
+dist.mesh @mesh ["data"] = [2]
+
+// With two indices into one dimension nobody knows whose zeros meet.
+// CHECK-LABEL: func.func @two_routings
+func.func @two_routings(%x: tensor<4x6xf32, #bm>, %i: tensor<4x2xi32, #bc>, %j: tensor<4x2xi32, #bc>, %t: tensor<4x8x6xf32, #efm> {dist.sharding = #dist.sharding<[["data"], [], []]>}) -> tensor<4x2x8xf32, #bcf> {
+  // CHECK: nn.expert_contract {{.*}}apart [data]
+  %g = nn.expert_contract %x, %t, %i {dist.factors = {expert = ["data"]}} : (tensor<4x6xf32, #bm>, tensor<4x8x6xf32, #efm>, tensor<4x2xi32, #bc>) -> tensor<4x2x8xf32, #bcf>
+  // CHECK: nn.expert_contract {{.*}}dist.out = [#dist.sharding<{{\[\[}}], [], []], partial [data]>]
+  %h = nn.expert_contract %x, %t, %j {dist.factors = {expert = ["data"]}} : (tensor<4x6xf32, #bm>, tensor<4x8x6xf32, #efm>, tensor<4x2xi32, #bc>) -> tensor<4x2x8xf32, #bcf>
+  // CHECK: nn.mul {{.*}}dist.in = [#dist.sharding<{{\[\[}}], [], []], apart [data]>, #dist.sharding<{{\[\[}}], [], []]>]
+  %m = nn.mul %g, %h : (tensor<4x2x8xf32, #bcf>, tensor<4x2x8xf32, #bcf>) -> tensor<4x2x8xf32, #bcf>
+  return %m : tensor<4x2x8xf32, #bcf>
+}

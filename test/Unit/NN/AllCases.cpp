@@ -58,7 +58,7 @@ static void addElementwise(Cases &out) {
   }
   out.push_back({"nn.add_n", {"model=5", "model=5", "model=5"}, {"model=5"}});
   out.push_back({"nn.add_n", {"batch=1 model=5"}, {"batch=1 model=5"}});
-  for (std::string name : {"nn.silu", "nn.gelu", "nn.relu"}) {
+  for (std::string name : {"nn.silu", "nn.sigmoid", "nn.gelu", "nn.relu"}) {
     out.push_back({name, {"batch=3 ffn=17"}, {"batch=3 ffn=17"}});
     out.push_back({name + "_grad", {"batch=3 ffn=17", "batch=3 ffn=17"}, {"batch=3 ffn=17"}});
   }
@@ -162,6 +162,53 @@ static void addVocabulary(Cases &out) {
   out.push_back({"nn.count_valid", {targets}, {""}});
 }
 
+static void addRouting(Cases &out) {
+  const std::string tokens = "batch=2 sequence=5", experts = tokens + " expert=7";
+  const std::string choices = tokens + " choice=3", index = "int:0:6 " + choices;
+  for (const std::string &x : {experts, choices, std::string("expert=4"), tokens + " model=7"}) {
+    out.push_back({"nn.softmax", {x}, {x}});
+    out.push_back({"nn.softmax_grad", {"positive " + x, x}, {x}});
+  }
+  out.push_back({"nn.top_k", {experts}, {"int:0:6 " + choices}});
+  out.push_back({"nn.top_k", {"batch=3 expert=2"}, {"int:0:1 batch=3 choice=1"}});
+  out.push_back({"nn.top_k", {"batch=3 expert=4"}, {"int:0:3 batch=3 choice=4"}});
+  out.push_back({"nn.pick", {experts, index}, {choices}});
+  out.push_back({"nn.pick", {"expert=7", "int:-1:8 choice=3"}, {"choice=3"}});
+  out.push_back({"nn.place", {choices, index}, {experts}});
+  out.push_back({"nn.count_picks", {"int:-1:7 " + choices}, {"expert=7"}});
+  out.push_back({"nn.count_picks", {"int:0:2 batch=17"}, {"expert=3"}});
+  out.push_back({"nn.place", {"choice=3", "int:-1:8 choice=3"}, {"expert=7"}});
+}
+
+static void addExperts(Cases &out) {
+  const std::string tokens = "batch=2 sequence=5", choices = tokens + " choice=3";
+  const std::string index = "int:0:3 " + choices;
+  auto add = [&](const std::string &input, const std::string &k, const std::string &table,
+                 const std::string &n,
+                 const std::string &pick = "int:0:3 batch=2 sequence=5 choice=3",
+                 std::vector<std::string> offset = {}) {
+    std::string rows = pick.substr(pick.find(' ') + 1);
+    std::vector<std::string> operands = {input + " " + k, "expert=4 " + table, pick};
+    operands.insert(operands.end(), offset.begin(), offset.end());
+    out.push_back({"nn.expert_contract", operands, {rows + " " + n}});
+  };
+  add(tokens, "model=5", "ffn=7 model=5", "ffn=7");
+  add(choices, "ffn=7", "model=5 ffn=7", "model=5");
+  add(choices, "ffn=7", "ffn=7 model=5", "model=5");
+  add("batch=3", "model=5", "ffn=2 model=5", "ffn=2", "int:0:3 batch=3");
+  // Some indices are of another rank's experts.
+  add(tokens, "model=5", "ffn=7 model=5", "ffn=7", "int:0:9 " + choices, {"int:3:3"});
+  out.push_back({"nn.expert_outer",
+                 {choices + " ffn=7", tokens + " model=5", index},
+                 {"expert=4 ffn=7 model=5"}});
+  out.push_back({"nn.expert_outer",
+                 {choices + " model=5", choices + " ffn=7", index},
+                 {"expert=4 model=5 ffn=7"}});
+  out.push_back({"nn.expert_outer",
+                 {choices + " ffn=7", tokens + " model=5", "int:0:9 " + choices, "int:3:3"},
+                 {"expert=4 ffn=7 model=5"}});
+}
+
 static void addOptimizer(Cases &out) {
   out.push_back({"nn.sum_squares", {"ffn=7 model=5"}, {""}});
   out.push_back({"nn.clip_scale", {"positive"}, {"", ""}, "{max_norm = 0.5 : f64}"});
@@ -183,6 +230,8 @@ const std::vector<OpCase> &allCases() {
     addNorms(out);
     addAttention(out);
     addVocabulary(out);
+    addRouting(out);
+    addExperts(out);
     addOptimizer(out);
     return out;
   }();

@@ -220,5 +220,38 @@ TEST_P(ShardingRuleTest, LinearGroupsAreLinear) {
   }
 }
 
+/// `t`, of dimensions `type`, with zeros at some indices of the dimensions `names`.
+static HostTensor thinned(const HostTensor &t, Type type, ArrayRef<StringAttr> names) {
+  HostTensor out = t;
+  size_t position = 0;
+  forEachIndex(t.shape, [&](ArrayRef<int64_t> i) {
+    int64_t sum = 0;
+    for (auto [n, name] : llvm::enumerate(names))
+      sum += (2 * n + 3) * i[nn::findDim(type, name)];
+    out.data[position++] *= sum % 3 != 1;
+  });
+  return out;
+}
+
+TEST_P(ShardingRuleTest, GroupsOfZerosGiveZeros) {
+  for (const auto &group : rule.zeros) {
+    SmallVector<StringAttr> names;
+    for (StringAttr name : nn::dimNames(program.op->getResult(0)))
+      if (llvm::all_of(group, [&](int i) {
+            return nn::findDim(program.op->getOperand(i).getType(), name) >= 0;
+          }))
+        names.push_back(name);
+    std::vector<HostTensor> some = operands;
+    for (int i : group)
+      some[i] = thinned(operands[i], program.op->getOperand(i).getType(), names);
+    auto got = run(program.function, some);
+    ASSERT_EQ(got.size(), whole.size());
+    if (!names.empty())
+      for (size_t r = 0; r < whole.size(); ++r)
+        expectClose(got[r], thinned(whole[r], program.op->getResult(r).getType(), names), 1e-12,
+                    "zeros of operand " + std::to_string(group[0]));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(NN, ShardingRuleTest, testing::ValuesIn(allCases()),
                          [](const auto &info) { return caseName(info.param, info.index); });

@@ -45,7 +45,13 @@ Program everything() {
   // Cut over all four ranks: blocks of 2 rows.
   w.slot(Slot::Moment1) = Region{0, 256, 48};
   w.ownShardings[static_cast<size_t>(Slot::Moment1)] = Sharding{{{1, 0}, {}, {}}};
-  p.state = {w};
+  StateEntry experts;
+  experts.name = "layers.0.experts.{}.weight";
+  experts.fileShape = {4, 2};
+  experts.shape = {3, 4, 2};
+  experts.sharding.axes = {{1}, {}, {}};
+  experts.slot(Slot::Value) = Region{0, 1024, 64};
+  p.state = {w, experts};
   p.exchange.tokens = {1, 0, 40};
   p.exchange.targets = {1, 64, 40};
   p.exchange.positions = Region{1, 128, 40};
@@ -79,7 +85,23 @@ Program everything() {
               0, ReductionKind::Max, DataType::F32, {2, 5, 3}, {2, 128, 120}, {2, 0, 72}},
           "scatter"),
       command(AllToAllCommand{0, DataType::BF16, 1, 3, 2, 5, 1, false, {2, 0, 40}, {2, 64, 36}},
-              "exchange")};
+              "exchange"),
+      command(PickedMatmulCommand{{0, 0, 24},
+                                  {0, 1024, 64},
+                                  {2, 0, 24},
+                                  {2, 512, 96},
+                                  Region{2, 64, 4},
+                                  6,
+                                  4,
+                                  2,
+                                  2,
+                                  2,
+                                  true},
+              "layers.0/mlp.up"),
+      command(
+          PickedOuterCommand{
+              {2, 512, 96}, {0, 0, 24}, {2, 0, 24}, {0, 1024, 64}, {}, 6, 4, 2, 2, 1, 2, true},
+          "layers.0/mlp.up")};
   p.entry(EntryKind::Update) = {command(
       AllReduceCommand{1, ReductionKind::Sum, DataType::F32, {0, 128, 96}, {0, 128, 96}}, "sum")};
   RepeatCommand repeat{3, 2, -1, {}};
@@ -138,6 +160,10 @@ TEST(Program, RefusesBrokenStructures) {
   expectRefused("image.state", [](Program &p) { p.state[0].ownShardings[2]->axes[0] = {1, 1}; });
   expectRefused("image.state", [](Program &p) { p.state.push_back(p.state[0]); }, "twice");
   expectRefused("image.state", [](Program &p) { p.state[0].slots[0].reset(); });
+  expectRefused("image.state", [](Program &p) { p.state[1].shape = {4, 3, 2}; });
+  expectRefused("image.state", [](Program &p) { p.state[1].name = "{"; }, "elements");
+  expectRefused(
+      "image.state", [](Program &p) { p.state[0].name = "layers.0.experts.2.weight"; }, "twice");
   expectRefused("image.exchange", [](Program &p) { p.exchange.targets.bytes = 36; });
   expectRefused("image.constant", [](Program &p) { p.constants[0].region.bytes = 4; });
   expectRefused("image.constant", [](Program &p) { p.constants[3].region.bytes = 16; });
@@ -169,6 +195,19 @@ TEST(Program, RefusesBrokenCommandsByPlace) {
   });
   expectRefused("image.command",
                 [](Program &p) { std::get<AllToAllCommand>(micro(p, 5).what).middle = 3; });
+  auto picked = [](Program &p) -> PickedMatmulCommand & {
+    return std::get<PickedMatmulCommand>(micro(p, 6).what);
+  };
+  expectRefused("image.command", [&](Program &p) { picked(p).rows = 8; }, "picked_matmul");
+  expectRefused("image.command", [&](Program &p) { picked(p).share = 4; }, "shares a row");
+  expectRefused("image.command", [&](Program &p) { picked(p).matrices = 3; }, "has a b");
+  expectRefused("image.command", [&](Program &p) { picked(p).offset->bytes = 8; }, "offset");
+  expectRefused("image.command", [&](Program &p) { picked(p).c = {2, 0, 96}; }, "reads");
+  auto outer = [](Program &p) -> PickedOuterCommand & {
+    return std::get<PickedOuterCommand>(micro(p, 7).what);
+  };
+  expectRefused("image.command", [&](Program &p) { outer(p).shareB = 1; }, "has a b");
+  expectRefused("image.command", [&](Program &p) { outer(p).n = 4; });
   expectRefused("image.out_of_range", [](Program &p) {
     std::get<KernelCommand>(p.entry(EntryKind::Count)[0].what).grain = 0;
   });

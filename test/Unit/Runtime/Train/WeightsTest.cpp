@@ -111,6 +111,80 @@ TEST(Weights, GeneratedNumbersDoNotDependOnTheLayout) {
   }
 }
 
+/// Three experts [4, 2] as one parameter, cut by tensor=2 along the experts and by
+/// data=2 along rows.
+Program experts() {
+  Program program = twoParameters();
+  StateEntry stack;
+  stack.name = "experts.{}.weight";
+  stack.fileShape = {4, 2};
+  stack.shape = {3, 4, 2};
+  stack.sharding.axes = {{1}, {0}, {}};
+  stack.initial = {0, 0.02};
+  stack.slot(Slot::Value) = Region{0, 0, 2 * 2 * 2 * 4};
+  program.state = {stack};
+  return program;
+}
+
+/// `whole`: the elements of all experts, one behind the other.
+void expectExperts(const Program &program, int64_t rank, const float *value,
+                   const std::vector<float> &whole) {
+  const auto at = program.mesh.coordinates(rank);
+  for (int64_t e = 0; e < 2; ++e)
+    for (int64_t i = 0; i < 4; ++i) {
+      const int64_t expert = at[1] * 2 + e, row = at[0] * 2 + i / 2;
+      EXPECT_EQ(value[e * 4 + i], expert < 3 ? whole[expert * 8 + row * 2 + i % 2] : 0)
+          << "rank " << rank << ", expert " << expert << ", row " << row;
+    }
+}
+
+TEST(Weights, ExpertsAreATensorEachInFiles) {
+  TemporaryFolder folder;
+  const Program program = experts();
+  Tensors tensors;
+  const std::vector<float> whole = counting(24);
+  for (int e = 0; e < 3; ++e)
+    tensors["experts." + std::to_string(e) + ".weight"] = {
+        {4, 2}, {whole.begin() + e * 8, whole.begin() + e * 8 + 8}};
+  auto weights = InitialWeights::open(writeTensors(folder, tensors), program);
+  ASSERT_TRUE(weights.ok()) << weights.error().message;
+  EXPECT_TRUE(weights->unused().empty());
+  ThreadPool pool(2);
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    auto memory = RankMemory::allocate(program);
+    ASSERT_TRUE(weights->load(program, rank, *memory, pool).ok());
+    expectExperts(program, rank, memory->floats({0, 0, 32}), whole);
+  }
+  tensors.erase("experts.1.weight");
+  weights = InitialWeights::open(writeTensors(folder, tensors), program);
+  ASSERT_FALSE(weights.ok());
+  EXPECT_EQ(weights.error().kind, "import.missing_tensor");
+  EXPECT_NE(weights.error().message.find("experts.1.weight"), std::string::npos);
+}
+
+TEST(Weights, AnExpertsNumbersAreThoseOfItsOwnName) {
+  Program alone = experts();
+  alone.mesh.axes = {{"data", 1}, {"tensor", 1}};
+  alone.state.resize(1);
+  alone.state[0].shape = alone.state[0].fileShape = {4, 2};
+  alone.state[0].sharding.axes = {{}, {}};
+  ThreadPool pool(2);
+  std::vector<float> whole;
+  for (int e = 0; e < 3; ++e) {
+    alone.state[0].name = "experts." + std::to_string(e) + ".weight";
+    auto memory = RankMemory::allocate(alone);
+    ASSERT_TRUE(generateWeights(alone, 0, 42, *memory, pool).ok());
+    const float *values = memory->floats({0, 0, 32});
+    whole.insert(whole.end(), values, values + 8);
+  }
+  const Program program = experts();
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    auto memory = RankMemory::allocate(program);
+    ASSERT_TRUE(generateWeights(program, rank, 42, *memory, pool).ok());
+    expectExperts(program, rank, memory->floats({0, 0, 32}), whole);
+  }
+}
+
 void expectRefused(const Tensors &tensors, const std::string &kind, const std::string &mention) {
   TemporaryFolder folder;
   auto weights = InitialWeights::open(writeTensors(folder, tensors), twoParameters());

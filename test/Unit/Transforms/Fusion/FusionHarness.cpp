@@ -3,6 +3,7 @@
 #include "FusionHarness.h"
 #include "mlir/Parser/Parser.h"
 #include "test/Unit/Target/CPU/KernelHarness.h"
+#include <bit>
 #include <gtest/gtest.h>
 #include <map>
 
@@ -87,7 +88,9 @@ public:
     auto results = test::run(compiled(group.symbol), group.extent, operands);
     for (auto [output, floats] : llvm::zip(group.outputs, results)) {
       HostTensor tensor(cast<RankedTensorType>(output.value.getType()).getShape());
-      std::copy(floats.begin(), floats.end(), tensor.data.begin());
+      bool integers = elementOf(output.value).isInteger(32);
+      for (auto [to, from] : llvm::zip(tensor.data, floats))
+        to = integers ? std::bit_cast<int32_t>(from) : from;
       set(output.value, tensor);
     }
   }
