@@ -245,6 +245,8 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
     return s;
   if (rt::Status s = settleExperts(request, model, degrees); !s.ok())
     return s;
+  if (rt::Status s = checkStatePins(degrees, request.pins); !s.ok())
+    return s;
   Policy policy = makePolicy(heads, degrees, request.pins);
 
   MLIRContext *context = model.getContext();

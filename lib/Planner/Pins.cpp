@@ -9,8 +9,9 @@
 using namespace llvm;
 namespace cleave {
 
-static const char *const kPins[] = {"dp",          "tp",   "cp",        "ep", "sp", "vocab",
-                                    "micro_batch", "zero", "recompute", "pp", "vp", "schedule"};
+static const char *const kPins[] = {"dp",    "tp",          "cp",      "ep",         "sp",
+                                    "vocab", "micro_batch", "zero",    "zero_group", "recompute",
+                                    "pp",    "vp",          "schedule"};
 /// Axes and choices of formats.md that this version cannot carry out; a pin to
 /// the neutral value is a no-op.
 static const std::pair<const char *, const char *> kLater[] = {{"etp", "1"}};
@@ -93,6 +94,8 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
         .suggest("zero=1");
   if (key == "zero")
     pins.zero = *n;
+  else if (key == "zero_group")
+    pins.zeroGroup = *n;
   else if (key == "dp")
     pins.dp = *n;
   else if (key == "tp")

@@ -39,8 +39,8 @@ Policy makePolicy(HeadSizes sizes, const Degrees &degrees, const Pins &pins) {
   policy.data = degrees.dp > 1;
   policy.context = degrees.cp > 1;
   policy.tensor = tp > 1;
-  policy.tokenRanks = degrees.dp * degrees.cp;
-  policy.zero = policy.tokenRanks > 1 ? pins.zero.value_or(0) : 0;
+  policy.zeroRanks = pins.zeroGroup.value_or(degrees.dp * degrees.cp);
+  policy.zero = policy.zeroRanks > 1 ? pins.zero.value_or(0) : 0;
   const int64_t ep = pins.experts.value_or(1), dp = degrees.dp;
   policy.dataParts = {dp};
   if (ep > 1 && dp % ep == 0 && dp > ep) {
@@ -52,6 +52,11 @@ Policy makePolicy(HeadSizes sizes, const Degrees &degrees, const Pins &pins) {
     policy.expertsOverTensor = ep != dp;
     if (policy.expertsOverTensor)
       policy.experts.push_back("tensor");
+  }
+  if (const int64_t group = policy.zeroRanks / degrees.cp; policy.zero && group < dp) {
+    policy.zeroData = group > 1 ? "data.1" : "";
+    if (group > 1)
+      policy.dataParts = {dp / group, group};
   }
   policy.sequence = pins.sequence.value_or(false);
   policy.vocabulary = pins.vocabulary.value_or(true);
@@ -73,8 +78,33 @@ static bool canCut(const ShardingRule &rule, StringRef name) {
   return f >= 0 && rule.factors[f].shardable;
 }
 
+rt::Status checkStatePins(const Degrees &degrees, const Pins &pins) {
+  if (!pins.zeroGroup)
+    return rt::Status::success();
+  const int64_t group = *pins.zeroGroup, ranks = degrees.dp * degrees.cp;
+  auto refuse = [&](const std::string &message, const std::string &rule) {
+    return rt::userError("plan.bad_pin", message)
+        .withGiven("zero_group=" + std::to_string(group) + ", dp=" + std::to_string(degrees.dp) +
+                   ", cp=" + std::to_string(degrees.cp))
+        .withRule(rule);
+  };
+  if (pins.zero.value_or(0) == 0)
+    return refuse("a group of ranks that share state is given, and nothing is shared",
+                  "zero_group goes with zero of 1 to 3")
+        .suggest("zero=1");
+  if (pins.experts.value_or(1) > 1)
+    return refuse("groups of ranks share state beside experts that are dealt out",
+                  "zero_group and ep are not pinned together")
+        .suggest("zero_group left out");
+  if (ranks % group != 0 || group % degrees.cp != 0)
+    return refuse("the ranks of data and context cannot be put in such groups",
+                  "zero_group is a multiple of cp that divides dp × cp")
+        .suggest("zero_group=" + std::to_string(ranks));
+  return rt::Status::success();
+}
+
 SmallVector<std::string> Policy::dataLeft() const {
-  if (dataParts.size() > 1)
+  if (llvm::is_contained(experts, "data.1"))
     return {"data.0"};
   if (!data || llvm::is_contained(experts, "data"))
     return {};
@@ -140,9 +170,9 @@ Assignment Policy::overTokens(Assignment placement, RankedTensorType type) const
   // Experts are dealt out over a part of the data axis already.
   auto isData = [](const std::string &axis) { return StringRef(axis).starts_with("data"); };
   SmallVector<std::string> over;
-  int64_t ranks = tokenRanks;
-  if (data)
-    over.push_back("data");
+  int64_t ranks = zeroRanks;
+  if (data && !zeroData.empty())
+    over.push_back(zeroData);
   for (const auto &[name, axes] : placement)
     if (llvm::any_of(axes, isData)) {
       over = dataLeft();

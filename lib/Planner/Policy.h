@@ -25,13 +25,15 @@ struct Policy {
   /// Which parts each of the heads' dimensions takes.
   Assignment heads;
   bool tensor = false, data = false, context = false, sequence = false, vocabulary = false;
-  /// Parts of the data axis, major to minor; the experts take the last one of several.
+  /// Parts of the data axis, major to minor; the experts, or groups of ZeRO, take the last
+  /// one of several.
   llvm::SmallVector<int64_t> dataParts{1};
   /// The axes that the experts of a layer take, and whether the tensor axis is one.
   llvm::SmallVector<std::string> experts;
   bool expertsOverTensor = false;
-  /// Stage of ZeRO over `tokenRanks` ranks, those of data × context.
-  int64_t zero = 0, tokenRanks = 1;
+  /// Stage of ZeRO over `zeroRanks` ranks: those of context, and of data or a part of it.
+  int64_t zero = 0, zeroRanks = 1;
+  std::string zeroData = "data";
 
   /// The axes that the factors of an operator take.
   Assignment assign(const ShardingRule &rule) const;
@@ -63,6 +65,9 @@ int64_t countExperts(mlir::ModuleOp model);
 struct Degrees {
   int64_t dp = 1, cp = 1, tp = 1, micro = 1;
 };
+
+/// Whether the pins on who shares state fit the degrees. Error: `plan.bad_pin`.
+rt::Status checkStatePins(const Degrees &degrees, const Pins &pins);
 
 /// The policy for a request with its degrees settled, and its pin of the experts.
 Policy makePolicy(HeadSizes sizes, const Degrees &degrees, const Pins &pins);

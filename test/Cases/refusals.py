@@ -49,7 +49,10 @@ class Refusals(harness.Case):
             ("pp=2,vp=1,schedule=interleaved", "plan.schedule_stages", "vp=2"),
             ("pp=2,schedule=1f2b", "plan.bad_pin", "schedule=1f2b", "schedule=1f1b"),
             ("ep=2", "plan.no_experts", "ep=2", "ep=1"), ("etp=2", "plan.unsupported_pin"),
-            ("zero=4", "plan.bad_pin", "zero=4"), ("schedule=gpipe", "plan.bad_pin", "pp=2"),
+            ("zero=4", "plan.bad_pin", "zero=4"),
+            ("zero_group=2", "plan.bad_pin", "zero_group=2", "zero=1"),
+            ("zero=1,zero_group=3", "plan.bad_pin", "zero_group=3", "zero_group=4"),
+            ("zero=1,cp=2,zero_group=1", "plan.bad_pin", "cp=2", "zero_group=4"), ("schedule=gpipe", "plan.bad_pin", "pp=2"),
             ("recompute=some", "plan.bad_pin", "recompute=some"))
         self.check_pins(("tp=5", "plan.heads_indivisible"), ranks=5)
         self.check_pins(("ep=3", "plan.experts_indivisible", "ep=3", "dp=4", "experts=4"),

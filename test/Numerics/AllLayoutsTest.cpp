@@ -1,9 +1,9 @@
 //===- AllLayoutsTest.cpp - Every valid layout on up to 8 ranks ------------===//
 //
-// Enumerated from what can be pinned, not from a list: every degree of data, context and
-// tensor parallelism whose product is at most 8, with every combination of sequence
-// and vocabulary cut, ZeRO stage, recomputation, micro-batches, and pieces of
-// classifier and loss. Each equals one rank to 1e-9. `scripts/test --all-layouts`
+// Enumerated from what can be pinned, not from a list: every degree of data, context,
+// tensor and pipeline parallelism whose product is at most 8, with every combination of
+// sequence and vocabulary cut, ZeRO stage, recomputation, micro-batches, schedule, and
+// pieces of classifier and loss. Each equals one rank to 1e-9. `scripts/test --all-layouts`
 // runs them; `LayoutsTest` is the spread that every run has.
 //
 //===----------------------------------------------------------------------===//
@@ -54,13 +54,54 @@ static void addVariants(std::vector<Layout> &out, int64_t dp, int64_t cp, int64_
           }
 }
 
+/// Embedding, head and four blocks: the layers that stages are made of.
+static constexpr int64_t kLayers = 6;
+
+/// Stages on `pp` ranks beside the other degrees: schedules, numbers of micro-batches,
+/// and what fits in one slot, in turn.
+static void addPipelines(std::vector<Layout> &out, int64_t pp, int64_t dp, int64_t cp, int64_t tp) {
+  static constexpr const char *schedules[] = {"1f1b", "gpipe", "zb-h1", "interleaved"};
+  int64_t batch = batchFor(dp), each = batch / dp;
+  for (bool sequence : {false, true})
+    for (int64_t zero : {0, 1, 2, 3})
+      for (bool recompute : {false, true})
+        for (const char *schedule : schedules) {
+          Layout layout{"", dp, tp, sequence};
+          layout.vp = schedule == std::string("interleaved") ? 2 : 1;
+          if ((tp == 1 && sequence) || (dp * cp == 1 && zero > 0) || pp * layout.vp > kLayers)
+            continue;
+          int64_t number = static_cast<int64_t>(out.size());
+          layout.microBatches = number % 3 == 0 ? 1 : number % 3 == 1 && each % 2 == 0 ? 2 : each;
+          layout.schedule = schedule;
+          layout.pp = pp;
+          layout.cp = cp;
+          layout.zero = zero;
+          layout.recompute = recompute;
+          layout.batch = batch;
+          layout.vocabulary = number % 5 != 0;
+          if (number % 4 == 1)
+            layout.batchPieces = each / layout.microBatches;
+          else if (number % 4 == 2)
+            layout.vocabularyPieces = 3;
+          layout.name = "pp" + std::to_string(pp) + "_" + schedule + "_dp" + std::to_string(dp) +
+                        "_cp" + std::to_string(cp) + "_tp" + std::to_string(tp) +
+                        (sequence ? "_sp" : "") + "_zero" + std::to_string(zero) +
+                        (recompute ? "_recompute" : "") + "_micro" +
+                        std::to_string(layout.microBatches);
+          out.push_back(layout);
+        }
+}
+
 static std::vector<Layout> allLayouts() {
   std::vector<Layout> out;
   for (int64_t dp = 1; dp <= 8; ++dp)
     for (int64_t cp = 1; dp * cp <= 8; ++cp)
       for (int64_t tp = 1; dp * cp * tp <= 8; ++tp)
-        if (dealsOutHeads(tp))
+        if (dealsOutHeads(tp)) {
           addVariants(out, dp, cp, tp);
+          for (int64_t pp = 2; pp <= kLayers && pp * dp * cp * tp <= 8; ++pp)
+            addPipelines(out, pp, dp, cp, tp);
+        }
   return out;
 }
 

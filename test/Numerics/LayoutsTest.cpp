@@ -201,6 +201,16 @@ static std::vector<Layout> layouts() {
     out.push_back({name + "_dp8_pieces_s2", 8, 1, false, true, 1, 1, 2, zero});
   }
   addContexts(out);
+  // Groups that share state, beside each other.
+  out.push_back({.name = "dp4_zero3_groups_of_2", .dp = 4, .zero = 3, .zeroGroup = 2});
+  out.push_back({.name = "dp6_zero1_groups_of_3", .dp = 6, .zero = 1, .batch = 6, .zeroGroup = 3});
+  out.push_back({.name = "dp4_tp2_sp_zero2_groups_of_2",
+                 .dp = 4,
+                 .tp = 2,
+                 .sequence = true,
+                 .zero = 2,
+                 .zeroGroup = 2});
+  out.push_back({.name = "dp2_cp2_zero3_groups_of_2", .dp = 2, .zero = 3, .cp = 2, .zeroGroup = 2});
   out.push_back({"recompute", 1, 1, false, true, 1, 1, 1, 0, true});
   out.push_back({"dp2_tp2_sp_zero3_recompute", 2, 2, true, true, 1, 1, 1, 3, true});
   return out;

@@ -54,6 +54,8 @@ public:
     request.pins.sequence = layout.sequence;
     request.pins.vocabulary = layout.vocabulary;
     request.pins.zero = layout.zero;
+    if (layout.zeroGroup)
+      request.pins.zeroGroup = layout.zeroGroup;
     request.pins.recompute = layout.recompute;
     request.pins.experts = layout.experts;
     if (layout.pp > 1) {

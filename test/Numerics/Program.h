@@ -42,6 +42,8 @@ struct Layout {
   std::string schedule = "1f1b";
   /// Layers of each stage, where the planner's choice is not meant.
   std::vector<int64_t> stageSizes = {};
+  /// Ranks that share state by ZeRO; 0: all of them.
+  int64_t zeroGroup = 0;
   /// Ranks that the experts are dealt out over.
   int64_t experts = 1;
 };

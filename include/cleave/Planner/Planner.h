@@ -30,6 +30,9 @@ struct Pins {
   /// Stage of ZeRO: 1 cuts the optimizer's state over data × context, 2 gradients
   /// too, 3 weights too.
   std::optional<int64_t> zero;
+  /// Ranks of data × context that share state by `zero`, each such group holding all of it;
+  /// absent: all of them.
+  std::optional<int64_t> zeroGroup;
   /// Compute the forward of every layer again in its backward.
   bool recompute = false;
   /// Cut the sequence over the tensor axis between the blocks (`sp`), and the
