@@ -34,7 +34,7 @@ ShardingRule RopeOp::getShardingRule() {
 SmallVector<Value> RopeOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<bool> wanted) {
   auto flipped = getInverse() ? UnitAttr() : b.getUnitAttr();
   Value grad = wanted[0] ? RopeOp::create(b, getLoc(), getType(), g[0], getPositions(),
-                                          getFrequenciesAttr(), flipped)
+                                          getFrequenciesAttr(), flipped, getInterleavedAttr())
                                .getResult()
                          : Value();
   return {grad, Value()};
@@ -57,8 +57,9 @@ LogicalResult RopeOp::interpret(ArrayRef<const HostTensor *> in, MutableArrayRef
     for (int64_t k = 0; k < half; ++k) {
       double angle = position * getFrequencies()[k];
       double c = std::cos(angle), s = getInverse() ? -std::sin(angle) : std::sin(angle);
-      y[k] = x[k] * c - x[k + half] * s;
-      y[k + half] = x[k + half] * c + x[k] * s;
+      int64_t one = getInterleaved() ? 2 * k : k, other = getInterleaved() ? one + 1 : k + half;
+      y[one] = x[one] * c - x[other] * s;
+      y[other] = x[other] * c + x[one] * s;
     }
     ++row;
   });

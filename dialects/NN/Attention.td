@@ -9,10 +9,11 @@ def NN_RopeOp : NN_ComputeOp<"rope", [NN_Differentiable, NN_Fusable<["getFusionD
     Rotates the pairs (i, i + n) of the last dimension by the angle
     `position · frequencies[i]`, i < n; the n `frequencies` hold every kind of
     rope scaling already. 2n divides the dimension's size, and values from 2n on
-    stay as they are. `inverse` rotates back, which is also the gradient.
+    stay as they are. `inverse` rotates back, which is also the gradient. With
+    `interleaved` the pairs are (2i, 2i + 1).
   }];
   let arguments = (ins NN_Tensor:$input, NN_Tensor:$positions,
-                       DenseF64ArrayAttr:$frequencies, UnitAttr:$inverse);
+                       DenseF64ArrayAttr:$frequencies, UnitAttr:$inverse, UnitAttr:$interleaved);
   let results = (outs NN_Tensor:$result);
   let hasVerifier = 1;
 }

@@ -53,15 +53,17 @@ static BodyScalar sineOfTurns(const BodyScalar &t) {
   return sum * x;
 }
 
-/// Loops over the leading dimensions and three more, as in RopeOp::buildBody; operands:
-/// the element, its partner, the position, the frequency.
-static SmallVector<AffineMap> ropeMaps(OpBuilder &b, RankedTensorType type, Value positions) {
+/// Loops over the leading dimensions and three more, as in RopeOp::buildBody: of the last
+/// two, `side` is which of a pair, `pair` which pair. Operands: the element, its partner,
+/// the position, the frequency.
+static SmallVector<AffineMap> ropeMaps(OpBuilder &b, RankedTensorType type, Value positions,
+                                       int64_t side, int64_t pair) {
   int64_t lead = type.getRank() - 1, loops = lead + 3;
   SmallVector<AffineExpr> own, partner, position;
   for (int64_t d = 0; d < loops; ++d)
     own.push_back(b.getAffineDimExpr(d));
   partner = own;
-  partner[lead + 1] = 1 - own[lead + 1];
+  partner[side] = 1 - own[side];
   for (StringAttr name : dimNames(positions))
     position.push_back(own[findDim(type, name)]);
   auto map = [&](ArrayRef<AffineExpr> exprs) {
@@ -69,12 +71,12 @@ static SmallVector<AffineMap> ropeMaps(OpBuilder &b, RankedTensorType type, Valu
   };
   AffineExpr zero = b.getAffineConstantExpr(0), one = b.getAffineConstantExpr(1);
   return {
-      map(own), map(partner), map(position), map({zero, own[lead + 2]}), map({one, own[lead + 2]}),
+      map(own), map(partner), map(position), map({zero, own[pair]}), map({one, own[pair]}),
       map(own)};
 }
 
 /// The last dimension becomes three: a block of 2n values, of which the first one is
-/// turned, the half within the block, the pair.
+/// turned, the half within the block, the pair (interleaved: the pair, which of it).
 SmallVector<Value> RopeOp::buildBody(OpBuilder &b, ValueRange operands,
                                      ArrayRef<RankedTensorType> types) {
   Location loc = getLoc();
@@ -83,7 +85,10 @@ SmallVector<Value> RopeOp::buildBody(OpBuilder &b, ValueRange operands,
   int64_t blocks = input.getShape().back() / (2 * half);
   auto plain = RankedTensorType::get(input.getShape(), input.getElementType());
   SmallVector<int64_t> shape(input.getShape().drop_back());
+  const int64_t side = lead + (getInterleaved() ? 2 : 1), pair = 2 * lead + 3 - side;
   shape.append({blocks, 2, half});
+  if (getInterleaved())
+    std::swap(shape[side], shape[pair]);
   SmallVector<ReassociationIndices> groups;
   for (int64_t d = 0; d < lead; ++d)
     groups.push_back({d});
@@ -105,7 +110,7 @@ SmallVector<Value> RopeOp::buildBody(OpBuilder &b, ValueRange operands,
                         arith::IndexCastOp::create(inner, at, inner.getI32Type(), number));
     };
     // The first half turns towards minus the second one; backwards, the other way.
-    BodyScalar part = index(lead + 1);
+    BodyScalar part = index(side);
     BodyScalar sign = getInverse() ? part == 1.0 : part == 0.0;
     BodyScalar partner = sign.select(-p[1], p[1]);
     BodyScalar turned = p[0] * cosine + partner * sine;
@@ -115,7 +120,7 @@ SmallVector<Value> RopeOp::buildBody(OpBuilder &b, ValueRange operands,
   };
   Value rotated = linalg::GenericOp::create(b, loc, TypeRange(halves),
                                             ValueRange{x, x, operands[1], operands[2], operands[2]},
-                                            init, ropeMaps(b, input, operands[1]), kinds, turn)
+                                            init, ropeMaps(b, input, operands[1], side, pair), kinds, turn)
                       .getResult(0);
   Value joined = tensor::CollapseShapeOp::create(b, loc, plain, rotated, groups);
   if (type.getRank() != input.getRank()) { // a result with a dimension of size 1 in front

@@ -109,3 +109,88 @@ SmallVector<Value> CountPicksOp::buildBody(OpBuilder &b, ValueRange operands, Ty
     return (p[0] == p.position(along)).select(p.number(1.0), 0.0);
   })};
 }
+
+//===----------------------------------------------------------------------===//
+// keep_groups, normalize
+//===----------------------------------------------------------------------===//
+
+FusionDims KeepGroupsOp::getFusionDims(unsigned) { return mixedLast(getResult()); }
+
+/// A row's sums of the largest scores of each group, then how many groups are better.
+SmallVector<Value> KeepGroupsOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
+  Body body(b, getLoc());
+  RankedTensorType all = types[0], row = rowOf(all);
+  StringAttr along = dimNames(all).back();
+  Value x = operands[0];
+  const auto groups = static_cast<int64_t>(getGroups()), keep = static_cast<int64_t>(getKeep());
+  const int64_t each = all.getShape().back() / groups;
+  const double none = -std::numeric_limits<double>::infinity();
+  auto inGroup = [&](const BodyPoint &p, int64_t g) {
+    BodyScalar at = p.position(along);
+    return (at >= static_cast<double>(g * each)).both(at < static_cast<double>((g + 1) * each));
+  };
+  SmallVector<Value> worth;
+  for (int64_t g = 0; g < groups; ++g) {
+    Value rest = body.map(all, x, [&](const BodyPoint &p) {
+      return inGroup(p, g).select(p[0], p.number(none));
+    });
+    Value sum;
+    for (uint64_t i = 0; i < getTake(); ++i) {
+      Value max = body.max(row, rest, [](const BodyPoint &p) { return p[0]; });
+      sum = sum ? body.map(row, {sum, max}, [](const BodyPoint &p) { return p[0] + p[1]; }) : max;
+      if (i + 1 == getTake())
+        break;
+      // Without the first of the largest.
+      Value first = body.max(row, {rest, max}, [&](const BodyPoint &p) {
+        return (p[0] == p[1]).select(-p.position(along).toFloat(), none);
+      });
+      rest = body.map(all, {rest, first}, [&](const BodyPoint &p) {
+        return (-p.position(along).toFloat() == p[1]).select(p.number(none), p[0]);
+      });
+    }
+    worth.push_back(sum);
+  }
+  SmallVector<Value> kept;
+  for (int64_t g = 0; g < groups; ++g)
+    kept.push_back(body.map(row, worth, [&](const BodyPoint &p) {
+      BodyScalar better = p.number(0.0);
+      for (int64_t o = 0; o < groups; ++o)
+        if (o != g)
+          better = better + (o < g ? p[o] >= p[g] : p[o] > p[g]).select(p.number(1.0), 0.0);
+      return (better < static_cast<double>(keep)).select(p.number(1.0), 0.0);
+    }));
+  SmallVector<Value> inputs = {x};
+  llvm::append_range(inputs, kept);
+  return {body.map(all, inputs, [&](const BodyPoint &p) {
+    BodyScalar share = p.number(0.0);
+    for (int64_t g = 0; g < groups; ++g)
+      share = inGroup(p, g).select(p[g + 1], share);
+    return (share > 0.5).select(p[0], 0.0);
+  })};
+}
+
+/// Σ x + eps.
+static Value sumOfRow(Body &body, Value x, double eps) {
+  RankedTensorType row = rowOf(tensorType(x));
+  Value sum = body.sum(row, x, [](const BodyPoint &p) { return p[0]; });
+  return body.map(row, sum, [&](const BodyPoint &p) { return p[0] + eps; });
+}
+
+FusionDims NormalizeOp::getFusionDims(unsigned) { return mixedLast(getResult()); }
+
+SmallVector<Value> NormalizeOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
+  Body body(b, getLoc());
+  Value sum = sumOfRow(body, operands[0], getEps().convertToDouble());
+  return {
+      body.map(types[0], {operands[0], sum}, [](const BodyPoint &p) { return p[0] / p[1]; })};
+}
+
+FusionDims NormalizeGradOp::getFusionDims(unsigned) { return mixedLast(getInputGradient()); }
+
+SmallVector<Value> NormalizeGradOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
+  Body body(b, getLoc());
+  Value sum = sumOfRow(body, operands[0], getEps().convertToDouble());
+  Value dot = body.sum(rowOf(types[0]), operands, [](const BodyPoint &p) { return p[0] * p[1]; });
+  return {body.map(types[0], {operands[1], sum, dot},
+                   [](const BodyPoint &p) { return (p[0] - p[2] / p[1]) / p[1]; })};
+}

@@ -8,6 +8,7 @@ include "dialects/NN/Attention.td"
 include "dialects/NN/Vocabulary.td"
 include "dialects/NN/Routing.td"
 include "dialects/NN/Experts.td"
+include "dialects/NN/Join.td"
 include "dialects/NN/State.td"
 include "dialects/NN/Optimizer.td"
 #endif

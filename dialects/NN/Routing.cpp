@@ -209,3 +209,91 @@ LogicalResult CountPicksOp::interpret(ArrayRef<const HostTensor *> in,
       out[0].data[static_cast<size_t>(index)] += 1;
   return success();
 }
+
+//===----------------------------------------------------------------------===//
+// keep_groups, normalize
+//===----------------------------------------------------------------------===//
+
+LogicalResult KeepGroupsOp::verify() {
+  if (failed(verifyAlike(*this, getScores().getType(), {getResult()})))
+    return failure();
+  int64_t width = getType().getShape().back();
+  auto groups = static_cast<int64_t>(getGroups()), keep = static_cast<int64_t>(getKeep()),
+       take = static_cast<int64_t>(getTake());
+  if (groups < 1 || width % groups || keep < 1 || keep > groups || take < 1 ||
+      take > width / groups)
+    return emitOpError() << "keeps " << keep << " of " << groups << " groups of " << width
+                         << " elements, by " << take << " of each";
+  return success();
+}
+
+ShardingRule KeepGroupsOp::getShardingRule() { return ruleAlong(*this, getType()); }
+
+LogicalResult KeepGroupsOp::interpret(ArrayRef<const HostTensor *> in,
+                                      MutableArrayRef<HostTensor> out) {
+  auto [rows, width] = rowsAndWidth(*in[0]);
+  auto groups = static_cast<int64_t>(getGroups());
+  int64_t each = width / groups;
+  for (int64_t r = 0; r < rows; ++r) {
+    const double *x = in[0]->data.data() + r * width;
+    std::vector<double> worth;
+    for (int64_t g = 0; g < groups; ++g) {
+      std::vector<double> own(x + g * each, x + (g + 1) * each);
+      llvm::sort(own, std::greater<>());
+      worth.push_back(std::accumulate(own.begin(), own.begin() + getTake(), 0.0));
+    }
+    for (int64_t g = 0; g < groups; ++g) {
+      int64_t better = 0;
+      for (int64_t o = 0; o < groups; ++o)
+        better += worth[o] > worth[g] || (worth[o] == worth[g] && o < g);
+      for (int64_t i = g * each; i < (g + 1) * each; ++i)
+        out[0].data[r * width + i] = better < static_cast<int64_t>(getKeep()) ? x[i] : 0.0;
+    }
+  }
+  return success();
+}
+
+LogicalResult NormalizeOp::verify() {
+  return verifyAlike(*this, getInput().getType(), {getResult()});
+}
+
+ShardingRule NormalizeOp::getShardingRule() { return ruleAlong(*this, getType()); }
+
+SmallVector<Value> NormalizeOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<bool>) {
+  return {NormalizeGradOp::create(b, getLoc(), getType(), getInput(), g[0], getEpsAttr())};
+}
+
+LogicalResult NormalizeOp::interpret(ArrayRef<const HostTensor *> in,
+                                     MutableArrayRef<HostTensor> out) {
+  auto [rows, width] = rowsAndWidth(*in[0]);
+  for (int64_t r = 0; r < rows; ++r) {
+    const double *x = in[0]->data.data() + r * width;
+    double sum = std::accumulate(x, x + width, getEps().convertToDouble());
+    for (int64_t i = 0; i < width; ++i)
+      out[0].data[r * width + i] = x[i] / sum;
+  }
+  return success();
+}
+
+LogicalResult NormalizeGradOp::verify() {
+  return verifyAlike(*this, getInput().getType(), {getGradient(), getInputGradient()});
+}
+
+ShardingRule NormalizeGradOp::getShardingRule() {
+  ShardingRule rule = ruleAlong(*this, getType());
+  rule.linear = {{1}};
+  return rule;
+}
+
+LogicalResult NormalizeGradOp::interpret(ArrayRef<const HostTensor *> in,
+                                         MutableArrayRef<HostTensor> out) {
+  auto [rows, width] = rowsAndWidth(*in[0]);
+  for (int64_t r = 0; r < rows; ++r) {
+    const double *x = in[0]->data.data() + r * width, *dy = in[1]->data.data() + r * width;
+    double sum = std::accumulate(x, x + width, getEps().convertToDouble());
+    double dot = std::inner_product(x, x + width, dy, 0.0) / sum;
+    for (int64_t i = 0; i < width; ++i)
+      out[0].data[r * width + i] = (dy[i] - dot) / sum;
+  }
+  return success();
+}

@@ -51,6 +51,31 @@ def NN_PlaceOp : NN_ComputeOp<"place", [NN_Differentiable, NN_Fusable<["getFusio
   let hasVerifier = 1;
 }
 
+def NN_KeepGroupsOp : NN_ComputeOp<"keep_groups", [NN_Fusable<["getFusionDims"]>]> {
+  let summary = "Scores of the best groups of the last dimension, zeros for the others";
+  let description = [{
+    The last dimension consists of `groups` equal groups. A group is worth the sum of its
+    `take` largest scores; the `keep` best groups are kept, of equal ones the first.
+  }];
+  let arguments = (ins NN_Tensor:$scores, I64Attr:$groups, I64Attr:$keep, I64Attr:$take);
+  let results = (outs NN_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+def NN_NormalizeOp : NN_ComputeOp<"normalize", [NN_Differentiable, NN_Fusable<["getFusionDims"]>]> {
+  let summary = "x / (Σ x + eps) over the last dimension";
+  let arguments = (ins NN_Tensor:$input, F64Attr:$eps);
+  let results = (outs NN_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+def NN_NormalizeGradOp : NN_ComputeOp<"normalize_grad", [NN_Fusable<["getFusionDims"]>]> {
+  let summary = "Gradient of normalize: (dy − Σ dy · x / s) / s, s = Σ x + eps";
+  let arguments = (ins NN_Tensor:$input, NN_Tensor:$gradient, F64Attr:$eps);
+  let results = (outs NN_Tensor:$inputGradient);
+  let hasVerifier = 1;
+}
+
 def NN_CountPicksOp : NN_ComputeOp<"count_picks", [NN_Fusable<[]>]> {
   let summary = "How often each index of a dimension is picked, as floats";
   let description = "Of any number of indices (i32); those that are no index are not counted.";

@@ -93,9 +93,10 @@ Value LayerGraph::layerNorm(StringRef path, Value x, StringRef stem, double eps)
       .getResult();
 }
 
-Value LayerGraph::rope(StringRef path, Value x, ArrayRef<double> frequencies) {
+Value LayerGraph::rope(StringRef path, Value x, ArrayRef<double> frequencies, bool interleaved) {
   return place(path, nn::RopeOp::create(builder, at(path), x.getType(), x, positions(),
-                                        builder.getDenseF64ArrayAttr(frequencies), UnitAttr()));
+                                        builder.getDenseF64ArrayAttr(frequencies), UnitAttr(),
+                                          interleaved ? builder.getUnitAttr() : UnitAttr()));
 }
 
 Value LayerGraph::attention(StringRef path, Value query, Value key, Value value, double scale,
@@ -144,14 +145,6 @@ Value LayerGraph::activation(StringRef path, Activation function, Value x) {
   llvm_unreachable("every activation has its operator");
 }
 
-Value LayerGraph::sigmoid(StringRef path, Value x) {
-  return place(path, nn::SigmoidOp::create(builder, at(path), x.getType(), x));
-}
-
-Value LayerGraph::softmax(StringRef path, Value x) {
-  return place(path, nn::SoftmaxOp::create(builder, at(path), x.getType(), x));
-}
-
 /// `type` without dimension `position`, then with `name` of `size` in its place if given.
 static RankedTensorType replaced(RankedTensorType type, unsigned position,
                                  std::optional<NamedDim> by, Type element) {
@@ -165,6 +158,47 @@ static RankedTensorType replaced(RankedTensorType type, unsigned position,
     names.erase(names.begin() + position);
   }
   return nn::namedTensor(element, shape, names);
+}
+
+SmallVector<Value> LayerGraph::split(StringRef path, Value x, ArrayRef<NamedDim> parts) {
+  auto type = cast<RankedTensorType>(x.getType());
+  SmallVector<Type> types;
+  for (const NamedDim &part : parts)
+    types.push_back(replaced(type, type.getRank() - 1, part, type.getElementType()));
+  return SmallVector<Value>(
+      place(path, nn::SplitOp::create(builder, at(path), types, x)).getResults());
+}
+
+Value LayerGraph::concat(StringRef path, ArrayRef<Value> parts, const NamedDim &dim) {
+  auto type = cast<RankedTensorType>(parts[0].getType());
+  Type whole = replaced(type, type.getRank() - 1, dim, type.getElementType());
+  return place(path, nn::ConcatOp::create(builder, at(path), whole, parts));
+}
+
+Value LayerGraph::zeros(StringRef path, Value like, const NamedDim &last) {
+  auto type = cast<RankedTensorType>(like.getType());
+  Type made = replaced(type, type.getRank() - 1, last, type.getElementType());
+  return place(path,
+               nn::FillOp::create(builder, at(path), made, builder.getF64FloatAttr(0.0)));
+}
+
+Value LayerGraph::keepGroups(StringRef path, Value scores, int64_t groups, int64_t keep,
+                             int64_t take) {
+  return place(path, nn::KeepGroupsOp::create(builder, at(path), scores.getType(), scores, groups,
+                                              keep, take));
+}
+
+Value LayerGraph::normalize(StringRef path, Value x, double eps) {
+  return place(path, nn::NormalizeOp::create(builder, at(path), x.getType(), x,
+                                             builder.getF64FloatAttr(eps)));
+}
+
+Value LayerGraph::sigmoid(StringRef path, Value x) {
+  return place(path, nn::SigmoidOp::create(builder, at(path), x.getType(), x));
+}
+
+Value LayerGraph::softmax(StringRef path, Value x) {
+  return place(path, nn::SoftmaxOp::create(builder, at(path), x.getType(), x));
 }
 
 Value LayerGraph::sum(StringRef path, Value x, StringRef dim) {

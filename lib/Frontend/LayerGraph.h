@@ -58,7 +58,9 @@ public:
   mlir::Value layerNorm(llvm::StringRef path, mlir::Value x, llvm::StringRef stem, double eps);
   /// Rotation by position, half layout; radians per position and pair. Of a last
   /// dimension wider than twice the pairs, only the beginning is rotated.
-  mlir::Value rope(llvm::StringRef path, mlir::Value x, llvm::ArrayRef<double> frequencies);
+  /// `interleaved`: neighbours are a pair instead.
+  mlir::Value rope(llvm::StringRef path, mlir::Value x, llvm::ArrayRef<double> frequencies,
+                   bool interleaved = false);
   /// Causal attention; scores are multiplied by `scale`, then bounded by `cap` if it is
   /// not 0. With a `window` a position sees that many, itself included.
   mlir::Value attention(llvm::StringRef path, mlir::Value query, mlir::Value key, mlir::Value value,
@@ -68,6 +70,18 @@ public:
   /// The slices along `dim`.
   llvm::SmallVector<mlir::Value> unstack(llvm::StringRef path, mlir::Value x, llvm::StringRef dim);
   mlir::Value activation(llvm::StringRef path, Activation function, mlir::Value x);
+  /// Consecutive parts of the last dimension.
+  llvm::SmallVector<mlir::Value> split(llvm::StringRef path, mlir::Value x,
+                                       llvm::ArrayRef<NamedDim> parts);
+  /// Parts along the last dimension, one behind the other as `dim`.
+  mlir::Value concat(llvm::StringRef path, llvm::ArrayRef<mlir::Value> parts, const NamedDim &dim);
+  /// Zeros with the dimensions of `like`, but `last` for its last one.
+  mlir::Value zeros(llvm::StringRef path, mlir::Value like, const NamedDim &last);
+  /// Scores of the `keep` best of `groups` groups, by their `take` largest; zeros else.
+  mlir::Value keepGroups(llvm::StringRef path, mlir::Value scores, int64_t groups, int64_t keep,
+                         int64_t take);
+  /// x / (Σ x + eps) over the last dimension.
+  mlir::Value normalize(llvm::StringRef path, mlir::Value x, double eps);
   /// 1 / (1 + exp(−x)).
   mlir::Value sigmoid(llvm::StringRef path, mlir::Value x);
   /// Softmax over the last dimension.

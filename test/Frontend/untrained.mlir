@@ -12,8 +12,7 @@
 // TEXT: num_experts_per_tok        8
 // TEXT: n_shared_experts           1
 // TEXT: num_nextn_predict_layers   layers that predict further tokens are left out
-// TEXT: note: latent attention can't be trained yet ("kv_lora_rank")
-// TEXT: note: layers of experts can't be trained yet ("n_routed_experts")
+// TEXT-NOT: can't be trained yet
 
 // RUN: cleave inspect %S/configs/mixtral-8x7b.json --json | FileCheck %s --check-prefix=JSON
 // JSON: "parameters": 46702792704,

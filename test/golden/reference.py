@@ -23,8 +23,14 @@ def is_tied(c):
     return c.get("tie_word_embeddings", c["model_type"] in GEMMA)
 
 
+def is_latent(c):
+    return c["model_type"].startswith("deepseek")
+
+
 def is_sparse(c, layer):
     """Whether a layer of the families with experts has them."""
+    if is_latent(c):
+        return layer >= c["first_k_dense_replace"]
     return (c["model_type"].endswith("_moe") and (layer + 1) % c["decoder_sparse_step"] == 0 and
             layer not in c["mlp_only_layers"])
 
@@ -37,12 +43,33 @@ def gated_shapes(out, stem, width, inner):
 
 def expert_shapes(out, layer, c):
     width = c["hidden_size"]
-    out[layer + "mlp.gate.weight"] = (c["num_experts"], width)
-    for e in range(c["num_experts"]):
+    count = c.get("num_experts", c.get("n_routed_experts"))
+    out[layer + "mlp.gate.weight"] = (count, width)
+    if c["model_type"] == "deepseek_v3":
+        out[layer + "mlp.gate.e_score_correction_bias"] = (count,)
+    if is_latent(c):
+        gated_shapes(out, layer + "mlp.shared_experts.", width,
+                     c["moe_intermediate_size"] * c["n_shared_experts"])
+    for e in range(count):
         gated_shapes(out, f"{layer}mlp.experts.{e}.", width, c["moe_intermediate_size"])
     if "shared_expert_intermediate_size" in c:
         gated_shapes(out, layer + "mlp.shared_expert.", width, c["shared_expert_intermediate_size"])
         out[layer + "mlp.shared_expert_gate.weight"] = (1, width)
+
+
+def latent_shapes(out, at, c):
+    width, heads, rank = c["hidden_size"], c["num_attention_heads"], c["kv_lora_rank"]
+    plain, turned, value = c["qk_nope_head_dim"], c["qk_rope_head_dim"], c["v_head_dim"]
+    if c["q_lora_rank"]:
+        out[at + "q_a_proj.weight"] = (c["q_lora_rank"], width)
+        out[at + "q_a_layernorm.weight"] = (c["q_lora_rank"],)
+        out[at + "q_b_proj.weight"] = (heads * (plain + turned), c["q_lora_rank"])
+    else:
+        out[at + "q_proj.weight"] = (heads * (plain + turned), width)
+    out[at + "kv_a_proj_with_mqa.weight"] = (rank + turned, width)
+    out[at + "kv_a_layernorm.weight"] = (rank,)
+    out[at + "kv_b_proj.weight"] = (heads * (plain + value), rank)
+    out[at + "o_proj.weight"] = (width, heads * value)
 
 
 def llama_shapes(c):
@@ -55,14 +82,17 @@ def llama_shapes(c):
         layer = f"model.layers.{i}."
         if kind != "olmo2":
             out[layer + "input_layernorm.weight"] = (width,)
-        if kind == "phi3":
+        if is_latent(c):
+            latent_shapes(out, layer + "self_attn.", c)
+        elif kind == "phi3":
             out[layer + "self_attn.qkv_proj.weight"] = ((heads + 2 * kv) * head, width)
         else:
             for name, count in (("q", heads), ("k", kv), ("v", kv)):
                 out[f"{layer}self_attn.{name}_proj.weight"] = (count * head, width)
                 if kind in ("qwen2", "qwen2_moe"):
                     out[f"{layer}self_attn.{name}_proj.bias"] = (count * head,)
-        out[layer + "self_attn.o_proj.weight"] = (width, heads * head)
+        if not is_latent(c):
+            out[layer + "self_attn.o_proj.weight"] = (width, heads * head)
         if kind in ("qwen3", "qwen3_moe", "gemma3_text", "olmo2"):
             each = kind != "olmo2"
             out[layer + "self_attn.q_norm.weight"] = (head if each else heads * head,)
@@ -139,6 +169,10 @@ def rms(x, weight, eps):
     return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) * weight
 
 
+def yarn_length(factor, mscale):
+    return 0.1 * mscale * math.log(factor) + 1 if factor > 1 else 1.0
+
+
 def yarn(inverse, theta, scaling):
     """Frequencies and the length of queries and keys under YaRN (arXiv 2309.00071)."""
     width = 2 * len(inverse)
@@ -148,7 +182,9 @@ def yarn(inverse, theta, scaling):
     high = min(math.ceil(turns(scaling.get("beta_slow", 1))), width - 1)
     ramp = ((torch.arange(len(inverse), dtype=inverse.dtype) - low) / (high - low)).clamp(0, 1)
     return (inverse * (1 - ramp) + inverse / scaling["factor"] * ramp,
-            0.1 * math.log(scaling["factor"]) + 1)
+            yarn_length(scaling["factor"], scaling.get("mscale", 1)) /
+            (yarn_length(scaling["factor"], scaling["mscale_all_dim"])
+             if "mscale_all_dim" in scaling else 1))
 
 
 def rotate(x, theta, factor=1.0, scaling=None):
@@ -177,8 +213,35 @@ def attend(q, k, v, scale, reach=None, cap=None):
     return torch.einsum("bhqk,bkhd->bqhd", scores, v).flatten(2)
 
 
+def latent_attention(c, w, layer, h):
+    """Keys and values from a narrow vector; neighbours are the pairs that are rotated."""
+    at = lambda name: w[f"model.layers.{layer}.self_attn.{name}.weight"]
+    b, s = h.shape[:2]
+    plain, turned, rank = c["qk_nope_head_dim"], c["qk_rope_head_dim"], c["kv_lora_rank"]
+    if c["q_lora_rank"]:
+        q = rms(h @ at("q_a_proj").T, at("q_a_layernorm"), 1e-6) @ at("q_b_proj").T
+    else:
+        q = h @ at("q_proj").T
+    q = q.view(b, s, -1, plain + turned)
+    latent = h @ at("kv_a_proj_with_mqa").T
+    kv = rms(latent[..., :rank], at("kv_a_layernorm"), 1e-6) @ at("kv_b_proj").T
+    kv = kv.view(b, s, -1, plain + c["v_head_dim"])
+    scaling = c.get("rope_scaling")
+    turn = lambda t: rotate(torch.cat([t[..., ::2], t[..., 1::2]], -1), c["rope_theta"], 1.0,
+                            scaling)
+    shared = turn(latent[..., None, rank:]).expand(-1, -1, q.shape[2], -1)
+    q = torch.cat([q[..., :plain], turn(q[..., plain:])], -1)
+    k = torch.cat([kv[..., :plain], shared], -1)
+    scale = (plain + turned) ** -0.5
+    if c["model_type"] == "deepseek_v3" and scaling:
+        scale *= yarn_length(scaling["factor"], scaling["mscale_all_dim"]) ** 2
+    return attend(q, k, kv[..., plain:], scale) @ at("o_proj").T
+
+
 def attention_of(c, w, layer, h):
     """The attention branch of layer number `layer` of Llama's relatives."""
+    if is_latent(c):
+        return latent_attention(c, w, layer, h)
     kind, eps = c["model_type"], c["rms_norm_eps"]
     heads, kv = c["num_attention_heads"], c["num_key_value_heads"]
     head = c.get("head_dim") or c["hidden_size"] // heads
@@ -219,16 +282,28 @@ def mixture(c, w, layer, h, routed):
                              (t @ w[stem + "up_proj.weight"].T)) @ w[stem + "down_proj.weight"].T
     at = f"model.layers.{layer}.mlp."
     flat = h.reshape(-1, h.shape[-1])
-    scores = (flat @ w[at + "gate.weight"].T).softmax(-1)
-    order = scores.sort(-1, descending=True)
+    logits = flat @ w[at + "gate.weight"].T
+    v3 = c["model_type"] == "deepseek_v3"
+    scores = torch.sigmoid(logits) if v3 else logits.softmax(-1)
+    by = scores + w[at + "gate.e_score_correction_bias"] if v3 else scores
+    note = lambda gap: routed.update(margin=min(routed.get("margin", math.inf), gap.min().item()))
+    if is_latent(c):
+        grouped = by.reshape(len(by), c["n_group"], -1)
+        worth = grouped.sort(-1, descending=True).values[..., :2 if v3 else 1].sum(-1)
+        best = worth.sort(-1, descending=True)
+        note(best.values[:, c["topk_group"] - 1] - best.values[:, c["topk_group"]])
+        kept = torch.zeros_like(worth).scatter(1, best.indices[:, :c["topk_group"]], 1.0)
+        by = (grouped * kept[..., None]).reshape(by.shape)
+    order = by.sort(-1, descending=True)
     active = c["num_experts_per_tok"]
-    weights, chosen = order.values[:, :active], order.indices[:, :active]
-    gap = (order.values[:, active - 1] - order.values[:, active]).min().item()
-    routed["margin"] = min(routed.get("margin", gap), gap)
+    chosen = order.indices[:, :active]
+    note(order.values[:, active - 1] - order.values[:, active])
+    weights = scores.gather(1, chosen)
     if c["norm_topk_prob"]:
         weights = weights / weights.sum(-1, keepdim=True)
+    weights = weights * c.get("routed_scaling_factor", 1.0)
     out, loads = torch.zeros_like(flat), []
-    for e in range(c["num_experts"]):
+    for e in range(scores.shape[-1]):
         token, place = (chosen == e).nonzero(as_tuple=True)
         loads.append(len(token))
         share = gated(f"{at}experts.{e}.", flat[token]) * weights[token, place, None]
@@ -237,6 +312,8 @@ def mixture(c, w, layer, h, routed):
     if "shared_expert_intermediate_size" in c:
         gate = torch.sigmoid(flat @ w[at + "shared_expert_gate.weight"].T)
         out = out + gate * gated(at + "shared_expert.", flat)
+    if is_latent(c):
+        out = out + gated(at + "shared_experts.", flat)
     return out.reshape(h.shape)
 
 
@@ -334,6 +411,7 @@ def null_gradient(c, weights):
 def train(c, start, tokens, dtype):
     w = {name: value.to(dtype).clone().requires_grad_() for name, value in start.items()}
     m, v = ({name: torch.zeros_like(value) for name, value in w.items()} for _ in range(2))
+    fixed = [name for name in w if name.endswith("correction_bias")]
     rows, step0 = [], None
     for step in range(STEPS):
         pieces = torch.stack([tokens[LENGTH * i:LENGTH * i + LENGTH + 1]
@@ -348,7 +426,8 @@ def train(c, start, tokens, dtype):
         norm = math.sqrt(sum((g.double() ** 2).sum().item() for g in gradients.values()))
         if step0 is None:
             step0 = {"logits_first_sequence_last_position": logits[0, -1].tolist(),
-                     "grad_norms": {n: g.norm().item() for n, g in gradients.items()},
+                     "grad_norms": {n: g.norm().item() for n, g in gradients.items()
+                                    if n not in fixed},
                      "residual_norms": norms, "expert_counts": routed.get("counts", {})}
         rows.append((loss.item(), norm, routed.get("margin", math.inf)))
         scale, t = min(1.0, 1.0 / (norm + 1e-6)), step + 1
@@ -394,7 +473,8 @@ def write(name, seed):
         "parameters": sum(v.numel() for v in start.values()),
         "tensors": {n: list(v.shape) for n, v in start.items()},
         "weight_decay_tensors": [n for n, v in start.items() if v.dim() >= 2],
-        "fixed_tensors": [], "null_gradient": null_gradient(c, start), "step0": step0,
+        "fixed_tensors": [n for n in start if n.endswith("correction_bias")],
+        "null_gradient": null_gradient(c, start), "step0": step0,
         "steps": [{"step": i, "loss": a[0], "grad_norm": a[1], "loss_f32": b[0],
                    "grad_norm_f32": b[1]} for i, (a, b) in enumerate(zip(rows, single))],
     }, open(os.path.join(folder, "expected.json"), "w"), indent=1)
@@ -411,6 +491,7 @@ def write(name, seed):
 
 
 # With others a choice of an expert comes near a tie, which float32 may decide otherwise.
-SEEDS = {"qwen2-moe-mini": 212, "qwen3-moe-mini": 207}
+SEEDS = {"qwen2-moe-mini": 212, "qwen3-moe-mini": 207, "deepseek-v2-mini": 215,
+         "deepseek-v3-mini": 200}
 for name in sys.argv[1:] or MODELS:
     write(name, SEEDS.get(name, 100 + list(MODELS).index(name)))

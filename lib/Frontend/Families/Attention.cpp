@@ -85,9 +85,43 @@ Branch attention(AttentionShape s) {
   return branch;
 }
 
+/// Queries, keys and values of the stream `h`, each head's as wide as the widest of them.
+static llvm::SmallVector<Value> projectLatent(LayerGraph &g, const LatentShape &s, Value h) {
+  const NamedDim plain = {"plain", s.plainDim}, turned = {"turned", s.ropeDim};
+  const NamedDim value = {"value_dim", s.valueDim};
+  Value q = h;
+  if (s.queryRank) {
+    q = g.linear("attention.q_a", h, "self_attn.q_a_proj", {"query_rank"});
+    q = s.norm.apply(g, "attention.q_norm", q, "self_attn.q_a_layernorm");
+  }
+  q = g.linear("attention.q", q, s.queryRank ? "self_attn.q_b_proj" : "self_attn.q_proj",
+               {"kv_head", "key_dim"});
+  auto query = g.split("attention.q_split", q, {plain, turned});
+  Value both = g.linear("attention.kv_a", h, "self_attn.kv_a_proj_with_mqa", {"latent_rope"});
+  auto latent = g.split("attention.kv_split", both, {{"latent", s.keyValueRank}, turned});
+  Value c = s.norm.apply(g, "attention.kv_norm", latent[0], "self_attn.kv_a_layernorm");
+  Value kv = g.linear("attention.kv", c, "self_attn.kv_b_proj", {"kv_head", "key_value_dim"});
+  auto keyValue = g.split("attention.k_split", kv, {plain, value});
+  query[1] = g.rope("attention.q_rope", query[1], s.frequencies, /*interleaved=*/true);
+  if (s.turnedFactor != 1)
+    query[1] = g.mul("attention.q_scaled", query[1],
+                     g.fill("attention.q_factor", query[1], s.turnedFactor));
+  Value key = g.rope("attention.k_rope", latent[1], s.frequencies, /*interleaved=*/true);
+  key = g.add("attention.k_heads", g.zeros("attention.k_zeros", keyValue[0], turned), key);
+  const NamedDim width = {"head_dim", std::max(s.plainDim + s.ropeDim, s.valueDim)};
+  auto join = [&](const std::string &path, std::vector<Value> parts, int64_t size) {
+    if (size < width.size)
+      parts.push_back(g.zeros(path + "_rest", parts[0], {"rest", width.size - size}));
+    return g.concat(path, parts, width);
+  };
+  return {join("attention.q_join", {query[0], query[1]}, s.plainDim + s.ropeDim),
+          join("attention.k_join", {keyValue[0], key}, s.plainDim + s.ropeDim),
+          join("attention.v_join", {keyValue[1]}, s.valueDim)};
+}
+
 Branch latentAttention(const LatentShape &s) {
   Branch branch;
-  const NamedDim model = {"model", s.sizes.hiddenSize}, head = {"head", s.sizes.heads};
+  const NamedDim model = {"model", s.sizes.hiddenSize}, head = {"kv_head", s.sizes.heads};
   auto linear = [&](const char *stem, std::vector<NamedDim> out, std::vector<NamedDim> in,
                     bool bias) {
     declareLinear(branch.parameters, stem, std::move(out), std::move(in), bias, s.std);
@@ -107,6 +141,15 @@ Branch latentAttention(const LatentShape &s) {
   s.norm.declare(branch.parameters, "self_attn.kv_a_layernorm", {rank});
   linear("self_attn.kv_b_proj", {head, {"key_value_dim", s.plainDim + s.valueDim}}, {rank}, false);
   linear("self_attn.o_proj", {model}, {head, {"value_dim", s.valueDim}}, s.bias);
+  branch.graph = [s](LayerGraph &g, Value h) {
+    auto parts = projectLatent(g, s, h);
+    Value a = g.attention("attention.scores", parts[0], parts[1], parts[2], s.scale);
+    std::vector<NamedDim> dims = {{"value_dim", s.valueDim}};
+    if (int64_t rest = s.plainDim + s.ropeDim - s.valueDim; rest > 0)
+      dims.push_back({"rest", rest});
+    a = g.split("attention.v_split", a, dims)[0];
+    return g.linear("attention.out", a, "self_attn.o_proj", {"model"});
+  };
   return branch;
 }
 

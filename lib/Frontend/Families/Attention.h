@@ -69,7 +69,8 @@ void turnHeads(Config &config, AttentionShape &shape, const Rope &rope, int64_t 
 
 Branch attention(AttentionShape shape);
 
-/// Attention whose keys and values come from a narrow vector a token (MLA). Described only.
+/// Attention whose keys and values come from a narrow vector a token (MLA). A part of each
+/// query and key is turned by position, of keys one part for all heads.
 struct LatentShape {
   ModelSizes sizes;
   double std = 0;
@@ -82,6 +83,11 @@ struct LatentShape {
   int64_t valueDim = 0;
   bool bias = false;
   Norm norm = {};
+  /// Of the turned parts, and what these are multiplied by together.
+  std::vector<double> frequencies = {};
+  double turnedFactor = 1;
+  /// Of the scores.
+  double scale = 1;
 };
 
 Branch latentAttention(const LatentShape &shape);

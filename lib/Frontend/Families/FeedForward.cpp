@@ -44,15 +44,27 @@ Branch mlp(MlpShape s) {
 
 /// The chosen experts of each token and the weights of their results.
 static std::pair<Value, Value> route(LayerGraph &g, const ExpertsShape &s, Value h) {
-  Value logits = g.linear("mlp.router", h, s.router, {"expert"});
-  Value index = g.topK("mlp.choose", logits, {"choice", s.active}), scores;
-  if (s.balanced || s.routing == Routing::SoftmaxOfAll)
+  Value logits = g.linear("mlp.router", h, s.router, {"expert"}), scores;
+  if (s.routing == Routing::Sigmoid)
+    scores = g.sigmoid("mlp.scores", logits);
+  else if (s.balanced || s.groups > 1 || s.routing == Routing::SoftmaxOfAll)
     scores = g.softmax("mlp.scores", logits);
+  Value by = s.routing == Routing::Sigmoid || s.groups > 1 ? scores : logits;
+  if (!s.correction.empty())
+    by = g.add("mlp.corrected", by, g.parameter(s.correction));
+  if (s.groups > 1)
+    by = g.keepGroups("mlp.groups", by, s.groups, s.keptGroups, s.groupTake);
+  Value index = g.topK("mlp.choose", by, {"choice", s.active});
   if (s.balanced)
     g.count("mlp.count", index, scores);
-  if (s.routing == Routing::SoftmaxOfAll)
-    return {index, g.pick("mlp.weights", scores, index)};
-  return {index, g.softmax("mlp.weights", g.pick("mlp.chosen", logits, index))};
+  if (s.routing == Routing::SoftmaxOfChosen)
+    return {index, g.softmax("mlp.weights", g.pick("mlp.chosen", logits, index))};
+  Value weights = g.pick("mlp.weights", scores, index);
+  if (s.normalized)
+    weights = g.normalize("mlp.normalized", weights, 1e-20);
+  if (s.factor != 1)
+    weights = g.mul("mlp.scaled", weights, g.fill("mlp.factor", weights, s.factor));
+  return {index, weights};
 }
 
 /// Σ weight · down(act(gate h) · up h) over the chosen experts, plus the shared one.

@@ -43,6 +43,9 @@ enum class Routing {
   /// The largest are chosen; softmax over these gives the weights, which is the same as
   /// dividing those of SoftmaxOfAll by their sum.
   SoftmaxOfChosen,
+  /// A sigmoid gives each expert's score; what is chosen by is that with the correction
+  /// added.
+  Sigmoid,
 };
 
 /// A token goes to `active` of `experts` gated MLPs, which a router picks, and through a
@@ -60,9 +63,16 @@ struct ExpertsShape {
   ExpertPacking packing = ExpertPacking::Separate;
   std::string router = "mlp.gate";
   bool routerBias = false;
-  /// Added to scores when experts are chosen, and moved by loads instead of gradients;
-  /// empty: none.
+  /// Added to scores when experts are chosen, and moved by loads instead of gradients (it
+  /// stays as it is here); empty: none.
   std::string correction = "";
+  /// Experts are in `groups` groups, of which those are chosen from whose `groupTake`
+  /// largest scores add up to most: `keptGroups`. One group: all are.
+  int64_t groups = 1, keptGroups = 1, groupTake = 1;
+  /// Sigmoid: the weights of the chosen are divided by their sum.
+  bool normalized = false;
+  /// Of all weights.
+  double factor = 1;
   /// Stems, `{}` standing for the expert's number; Stacked has `gateUp` and no suffix
   /// ".weight".
   std::string gate = "mlp.experts.{}.gate_proj";

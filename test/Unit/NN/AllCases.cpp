@@ -39,6 +39,15 @@ static void addContractions(Cases &out) {
                  {"batch=2 model=5", "batch=2 model=5", "batch=2 model=5"},
                  {"batch=2 model=5 qkv=3"},
                  "{dim = \"qkv\"}"});
+  out.push_back({"nn.split",
+                 {"batch=2 sequence=3 key_dim=9"},
+                 {"batch=2 sequence=3 plain=4", "batch=2 sequence=3 turned=5"}});
+  out.push_back({"nn.split", {"batch=17 key_dim=5"}, {"batch=17 plain=5"}});
+  out.push_back({"nn.concat",
+                 {"batch=2 sequence=3 plain=4", "batch=2 sequence=3 turned=5",
+                  "batch=2 sequence=3 rest=1"},
+                 {"batch=2 sequence=3 head_dim=10"}});
+  out.push_back({"nn.concat", {"batch=17 plain=5"}, {"batch=17 head_dim=5"}});
   out.push_back({"nn.constant",
                  {},
                  {"batch=2 model=3"},
@@ -99,6 +108,9 @@ static void addAttention(Cases &out) {
   }
   std::string grouped = "batch=2 sequence=5 kv_head=3 group=2 head_dim=4";
   out.push_back({"nn.rope", {grouped, positions}, {grouped}, rope});
+  for (const char *inverse : {"", ", inverse"})
+    out.push_back({"nn.rope", {grouped, positions}, {grouped},
+                   "{frequencies = array<f64: 1.0, 0.3>, interleaved" + std::string(inverse) + "}"});
   // The first 4 values of 12 are turned.
   std::string wide = "batch=2 sequence=5 kv_head=3 head_dim=12";
   for (const std::string &attributes : {rope, back})
@@ -169,6 +181,17 @@ static void addRouting(Cases &out) {
     out.push_back({"nn.softmax", {x}, {x}});
     out.push_back({"nn.softmax_grad", {"positive " + x, x}, {x}});
   }
+  for (const std::string &x : {experts, std::string("batch=3 choice=2")}) {
+    out.push_back({"nn.normalize", {"positive " + x}, {x}, "{eps = 1.0e-3 : f64}"});
+    out.push_back({"nn.normalize_grad", {"positive " + x, x}, {x}, "{eps = 1.0e-3 : f64}"});
+  }
+  for (const char *groups : {"groups = 4 : i64, keep = 2 : i64, take = 2 : i64",
+                             "groups = 3 : i64, keep = 1 : i64, take = 1 : i64",
+                             "groups = 2 : i64, keep = 2 : i64, take = 3 : i64"})
+    out.push_back({"nn.keep_groups",
+                   {tokens + " expert=12"},
+                   {tokens + " expert=12"},
+                   "{" + std::string(groups) + "}"});
   out.push_back({"nn.top_k", {experts}, {"int:0:6 " + choices}});
   out.push_back({"nn.top_k", {"batch=3 expert=2"}, {"int:0:1 batch=3 choice=1"}});
   out.push_back({"nn.top_k", {"batch=3 expert=4"}, {"int:0:3 batch=3 choice=4"}});
