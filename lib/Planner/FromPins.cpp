@@ -87,18 +87,25 @@ static rt::Status settleExperts(const PlanRequest &request, ModuleOp model,
         .withGiven("ep=" + std::to_string(ep))
         .withRule("ep is for models whose layers have experts")
         .suggest("ep=1");
+  const int64_t ranks = degrees.dp * degrees.tp;
+  auto isShare = [&](int64_t n) { return n > 0 && experts % n == 0; };
   auto fits = [&](int64_t n) {
-    return n <= std::max<int64_t>(experts, 1) &&
+    return (isShare(n) || n == 1) &&
            (degrees.dp % n == 0 || n == degrees.tp || n == degrees.dp * degrees.tp);
   };
   if (fits(ep))
     return rt::Status::success();
-  return rt::userError("plan.experts_indivisible",
-                       "the experts cannot be dealt out over " + std::to_string(ep) + " ranks")
-      .withGiven("ep=" + std::to_string(ep) + ", dp=" + std::to_string(degrees.dp) +
-                 ", tp=" + std::to_string(degrees.tp) + ", experts=" + std::to_string(experts))
-      .withRule("ep divides dp, or is tp, or dp × tp, and is at most the number of experts")
-      .suggest("ep one of " + divisors(degrees.dp * degrees.tp, fits));
+  const bool tooMany = ep > ranks;
+  rt::Error error =
+      rt::userError(tooMany ? "plan.ep_gt_ranks" : "plan.experts_indivisible",
+                    "the experts cannot be dealt out over " + std::to_string(ep) + " ranks")
+          .withGiven("ep=" + std::to_string(ep) + ", dp=" + std::to_string(degrees.dp) +
+                     ", tp=" + std::to_string(degrees.tp) + ", experts=" + std::to_string(experts))
+          .withRule(tooMany ? "ep is at most dp × tp"
+                            : "ep divides the number of experts (" + divisors(experts, isShare) +
+                                  "), and divides dp, or is tp, or dp × tp");
+  error.suggestions.push_back("ep one of " + divisors(ranks, fits));
+  return error;
 }
 
 /// The multiples of `unit` on both sides of `batch`.

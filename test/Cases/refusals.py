@@ -56,7 +56,7 @@ class Refusals(harness.Case):
             ("recompute=some", "plan.bad_pin", "recompute=some"))
         self.check_pins(("tp=5", "plan.heads_indivisible"), ranks=5)
         self.check_pins(("ep=3", "plan.experts_indivisible", "ep=3", "dp=4", "experts=4"),
-                        ("ep=8", "plan.experts_indivisible"), ("ep=0", "plan.bad_pin"),
+                        ("ep=8", "plan.ep_gt_ranks", "ep=8", "ep one of 1, 2, 4"), ("ep=0", "plan.bad_pin"),
                         ("tp=4,ep=2", "plan.experts_indivisible", "ep=2", "tp=4"),
                         model=config("t0-moe"))
         self.check_pins(("tp=16", "plan.heads_indivisible"), ranks=16)

@@ -67,6 +67,10 @@ public:
     addChunk(solutionOf(*plan));
     if (!layout.stageSizes.empty())
       setStages(solutionOf(*plan));
+    if (layout.dataRanks) {
+      setDataRanks(solutionOf(*plan));
+      request.ranks = request.ranks / layout.dp * layout.dataRanks;
+    }
     auto batch = plan::entry<plan::BatchOp>(solutionOf(*plan));
     if (layout.zigzag.empty())
       batch.removeZigzagAttr();
@@ -148,6 +152,15 @@ private:
       pieces.pop_back();
     }
     plan::ChunkOp::create(b, solution.getLoc(), "head", b.getStrArrayAttr(along), pieces);
+  }
+
+  /// Makes the data axis as long as the layout says, with smaller micro-batches.
+  void setDataRanks(plan::SolutionOp solution) {
+    for (auto axis : solution.getOps<plan::AxisOp>())
+      if (axis.getName() == "data")
+        axis.setSizes({layout.dataRanks});
+    plan::entry<plan::BatchOp>(solution).setMicro(layout.batch / layout.dataRanks /
+                                                  layout.microBatches);
   }
 
   /// Deals the layers out as the layout says.

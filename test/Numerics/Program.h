@@ -44,6 +44,8 @@ struct Layout {
   std::vector<int64_t> stageSizes = {};
   /// Ranks that share state by ZeRO; 0: all of them.
   int64_t zeroGroup = 0;
+  /// Ranks along the data axis of the plan after it is made; 0: as made, `dp`.
+  int64_t dataRanks = 0;
   /// Ranks that the experts are dealt out over.
   int64_t experts = 1;
 };
