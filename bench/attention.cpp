@@ -119,7 +119,7 @@ void report(const Program &program, const AttentionSizes &s, double product) {
       program.entries[i](operands[i].data(), 0, program.kernels[i].extent);
     });
   auto rate = [&](int i) { return program.kernels[i].flops * 1e-9 / times[i]; };
-  const double backward = 5 * s.productFlops() * 1e-9 / (times[1] + times[2]);
+  const double backward = 5 * s.productFlops(s.headDim) * 1e-9 / (times[1] + times[2]);
   llvm::outs() << llvm::formatv("{0,5} {1,5} {2,5} {3,5} {4,5} {5,4} {6,8:F1}", s.sequence,
                                 s.keyRows(), s.batch, s.kvHeads, s.group, s.headDim, product);
   for (double each : {rate(0), rate(1), rate(2), backward})

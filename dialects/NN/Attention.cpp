@@ -1,6 +1,6 @@
 //===- Attention.cpp - Rotary embedding and attention ----------------------===//
 
-#include "dialects/NN/NN.h"
+#include "dialects/NN/Body.h"
 #include <cmath>
 
 using namespace mlir;
@@ -78,6 +78,12 @@ static SmallVector<StringAttr> namesOf(Operation *op, std::initializer_list<Stri
   return out;
 }
 
+OperandRange AttentionOp::getPositions() {
+  return getExtra().take_front(getExtra().size() >= 2 ? 2 : 0);
+}
+
+Value AttentionOp::getSinks() { return getExtra().size() % 2 ? getExtra().back() : Value(); }
+
 /// None, or those of the queries and those of the keys.
 static LogicalResult verifyPositions(Operation *op, OperandRange positions, bool ordered) {
   if (positions.empty() && !ordered)
@@ -90,6 +96,15 @@ static LogicalResult verifyPositions(Operation *op, OperandRange positions, bool
     if (!getElementTypeOrSelf(v).isInteger(32))
       return op->emitOpError() << "needs positions of type i32, not " << v.getType();
   return verifyDims(op, positions, namesOf(op, {"batch", "sequence"}), "positions");
+}
+
+/// `names`, whose last one is a key's width, with the width of `value` in its place.
+static SmallVector<StringAttr> withValueWidth(ArrayRef<StringAttr> names, Value value) {
+  SmallVector<StringAttr> out(names);
+  auto own = dimNames(value);
+  if (!own.empty() && own.back() == "value_dim")
+    out.back() = own.back();
+  return out;
 }
 
 /// Dimensions with one name have one size; with positions, keys may be of another
@@ -113,9 +128,11 @@ static LogicalResult verifyAttentionSizes(Operation *op, ArrayRef<Type> queries,
                  succeeded(verifySizesByName(op, both)));
 }
 
-/// An attention or its gradient: `rows` are like the query, `keys` like the key.
+/// An attention or its gradient: `rows` go with the query, `keys` are like the key, `values`
+/// like the value.
 template <typename Op>
-static LogicalResult verifyAttention(Op op, ArrayRef<Value> rows, ArrayRef<Value> keys) {
+static LogicalResult verifyAttention(Op op, ArrayRef<Value> rows, ArrayRef<Value> keys,
+                                     ArrayRef<Value> values) {
   if (op.getWindow() && static_cast<int64_t>(*op.getWindow()) < 1)
     return op.emitOpError("has a window in which a position does not see itself");
   if (op.getCap() && !(op.getCap()->isFinite() && op.getCap()->convertToDouble() > 0))
@@ -127,27 +144,59 @@ static LogicalResult verifyAttention(Op op, ArrayRef<Value> rows, ArrayRef<Value
     return op.emitOpError(
         "needs a query of dimensions batch, sequence, kv_head, [group,] head_dim, in this order");
   if (failed(verifyDims(op, keys, single, "keys and values")) ||
+      failed(verifyDims(op, values, withValueWidth(single, op.getValue()), "keys and values")) ||
       failed(verifyDims(op, op.getLse(), names.drop_back(), "a log-sum-exp")) ||
       failed(verifyPositions(op, op.getPositions(), op.getOrdered())))
     return failure();
+  SmallVector<Value> all(keys);
+  llvm::append_range(all, values);
   SmallVector<Type> like = llvm::map_to_vector(rows, [](Value v) { return v.getType(); });
   like.push_back(op.getLse().getType());
   return verifyAttentionSizes(
-      op, like, llvm::map_to_vector(keys, [](Value v) { return v.getType(); }), op.getPositions());
+      op, like, llvm::map_to_vector(all, [](Value v) { return v.getType(); }), op.getPositions());
 }
 
 LogicalResult AttentionOp::verify() {
-  if (getType(0) != getQuery().getType())
-    return emitOpError("needs a result of its query's type");
-  return verifyAttention(*this, {getQuery()}, {getKey(), getValue()});
+  RankedTensorType query = getQuery().getType(), value = getValue().getType();
+  SmallVector<int64_t> shape(query.getShape());
+  if (!shape.empty() && value.getRank() > 0)
+    shape.back() = value.getShape().back();
+  if (getType(0) !=
+      namedTensor(query.getElementType(), shape, withValueWidth(dimNames(query), getValue())))
+    return emitOpError("needs a result of its query's type, as wide as a value");
+  if (getExtra().size() == 1 && getElementTypeOrSelf(getExtra()[0]).isInteger(32))
+    return verifyPositions(*this, getExtra(), getOrdered());
+  if (getExtra().size() > 3)
+    return emitOpError("has more than positions of queries, positions of keys and sinks");
+  SmallVector<Value> rows = {getQuery(), getResult()};
+  if (Value sinks = getSinks()) {
+    if (failed(verifyDims(*this, sinks, dimNames(getLse()).drop_front(2), "sinks")))
+      return failure();
+    rows.push_back(sinks);
+  }
+  return verifyAttention(*this, rows, {getKey()}, {getValue()});
 }
 
 LogicalResult AttentionGradOp::verify() {
-  if (failed(verifyDims(*this, {getResult(), getGradient(), getQueryGradient()},
-                        dimNames(getQuery()), "a result and gradients")))
+  if (failed(
+          verifyDims(*this, getQueryGradient(), dimNames(getQuery()), "a result and gradients")) ||
+      failed(verifyDims(*this, {getResult(), getGradient()},
+                        withValueWidth(dimNames(getQuery()), getValue()),
+                        "a result and gradients")))
     return failure();
   return verifyAttention(*this, {getQuery(), getResult(), getGradient(), getQueryGradient()},
-                         {getKey(), getValue(), getKeyGradient(), getValueGradient()});
+                         {getKey(), getKeyGradient()}, {getValue(), getValueGradient()});
+}
+
+LogicalResult AttentionSinkGradOp::verify() {
+  auto rows = dimNames(getLse());
+  if (rows.size() <= dimNames(getSinks()).size() ||
+      rows.take_back(dimNames(getSinks()).size()) != dimNames(getSinks()))
+    return emitOpError("needs sinks whose dimensions are the last ones of the log-sum-exp");
+  if (getType() != getSinks().getType())
+    return emitOpError("needs a result of its sinks' type");
+  return success(succeeded(verifyDims(*this, getShare(), rows, "a share of each row")) &&
+                 succeeded(verifySizesByName(*this)));
 }
 
 /// Batch and heads can be cut, and the sequence of the queries if rows need not be
@@ -155,7 +204,8 @@ LogicalResult AttentionGradOp::verify() {
 template <typename Op>
 static ShardingRule attentionRule(Op op, ArrayRef<unsigned> keyResults, int linear) {
   ShardingRule rule = ruleByNames(op);
-  rule.factors[rule.find("head_dim")].shardable = false;
+  keepWhole(rule, namedTensor(op.getLse().getType().getElementType(), {1, 1},
+                              namesOf(op, {"head_dim", "value_dim"})));
   int sequence = rule.find("sequence");
   if (op.getPositions().empty()) {
     rule.factors[sequence].shardable = false;
@@ -163,7 +213,7 @@ static ShardingRule attentionRule(Op op, ArrayRef<unsigned> keyResults, int line
     auto whole = static_cast<int>(rule.factors.size());
     int64_t size = cast<RankedTensorType>(op.getKey().getType()).getDimSize(1);
     rule.factors.push_back({"key_sequence", size, false, std::nullopt, std::nullopt});
-    for (unsigned i : {1u, 2u, op->getNumOperands() - 1})
+    for (unsigned i : {1u, 2u, op.getPositions().getBeginOperandIndex() + 1})
       rule.operands[i][1] = whole;
     for (unsigned i : keyResults) {
       rule.results[i][1] = whole;
@@ -187,9 +237,12 @@ static SmallVector<Value> buildLocalAttention(Op op, OpBuilder &b, ValueRange op
                                               TypeRange types, LocalContext &context) {
   ShardingRule rule = op.getShardingRule();
   bool needed = !op.getOrdered() || context.isSharded(rule.find("sequence"));
-  auto local =
-      Op::create(b, op.getLoc(), types,
-                 needed ? operands : operands.drop_back(op.getPositions().size()), op->getAttrs());
+  OperandRange positions = op.getPositions();
+  SmallVector<Value> kept(operands);
+  if (!needed)
+    kept.erase(kept.begin() + positions.getBeginOperandIndex(),
+               kept.begin() + positions.getBeginOperandIndex() + positions.size());
+  auto local = Op::create(b, op.getLoc(), types, kept, op->getAttrs());
   local.setOrdered(false);
   return SmallVector<Value>(local->getResults());
 }
@@ -208,158 +261,43 @@ OperandRange AttentionGradOp::getTokenPositions() { return getPositions(); }
 void AttentionOp::setTokensOrdered() { setOrdered(true); }
 void AttentionGradOp::setTokensOrdered() { setOrdered(true); }
 
-SmallVector<Value> AttentionOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<bool>) {
+ShardingRule AttentionSinkGradOp::getShardingRule() {
+  ShardingRule rule = ruleByNames(*this);
+  rule.linear = {{2}};
+  setNeutralOperand(rule, 2);
+  return rule;
+}
+
+SmallVector<Value> AttentionOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<bool> wanted) {
   auto grad = AttentionGradOp::create(b, getLoc(), getQuery().getType(), getKey().getType(),
                                       getValue().getType(), getQuery(), getKey(), getValue(),
                                       getResult(), getLse(), g[0], getPositions(), getScaleAttr(),
                                       getWindowAttr(), getCapAttr(), getOrderedAttr());
   SmallVector<Value> out(grad.getResults());
   out.resize(getNumOperands());
+  if (Value sinks = getSinks(); sinks && wanted.back()) {
+    Value products = MulOp::create(b, getLoc(), getResult().getType(), getResult(), g[0]);
+    Value share = SumOp::create(b, getLoc(), getLse().getType(), products);
+    out.back() = AttentionSinkGradOp::create(b, getLoc(), sinks.getType(), sinks, getLse(), share);
+  }
   return out;
-}
-
-namespace {
-/// The sizes of an attention, where its rows lie, row-major, and what sees what.
-struct AttentionShape {
-  int64_t batch, queries, keys, heads, group, width;
-  std::optional<uint64_t> window;
-  const HostTensor *queryPositions = nullptr, *keyPositions = nullptr;
-
-  /// `positions`: none, or two.
-  AttentionShape(const HostTensor &query, const HostTensor &key,
-                 ArrayRef<const HostTensor *> positions, std::optional<uint64_t> window)
-      : batch(key.shape[0]), queries(query.shape[1]), keys(key.shape[1]), heads(key.shape[2]),
-        group(query.rank() == 5 ? query.shape[3] : 1), width(key.shape[3]), window(window) {
-    if (!positions.empty()) {
-      queryPositions = positions[0];
-      keyPositions = positions[1];
-    }
-  }
-
-  int64_t queryRow(int64_t b, int64_t s, int64_t h, int64_t g) const {
-    return ((b * queries + s) * heads + h) * group + g;
-  }
-  int64_t keyRow(int64_t b, int64_t s, int64_t h) const { return (b * keys + s) * heads + h; }
-
-  /// The keys that query `i` sees, in the order of rows.
-  std::vector<int64_t> seenBy(int64_t b, int64_t i) const {
-    std::vector<int64_t> seen;
-    double at = queryPositions ? queryPositions->data[b * queries + i] : double(i);
-    for (int64_t j = 0; j < keys; ++j) {
-      double other = keyPositions ? keyPositions->data[b * keys + j] : double(j);
-      if (other <= at && (!window || other > at - double(*window)))
-        seen.push_back(j);
-    }
-    return seen;
-  }
-
-  /// Calls `fn(b, h, g)` for every query head.
-  template <typename Fn> void forEachHead(Fn fn) const {
-    for (int64_t b = 0; b < batch; ++b)
-      for (int64_t h = 0; h < heads; ++h)
-        for (int64_t g = 0; g < group; ++g)
-          fn(b, h, g);
-  }
-};
-} // namespace
-
-static double dot(const double *a, const double *b, int64_t n) {
-  double sum = 0;
-  for (int64_t i = 0; i < n; ++i)
-    sum += a[i] * b[i];
-  return sum;
-}
-
-static const double *rowOf(const HostTensor &t, int64_t row, int64_t width) {
-  return t.data.data() + row * width;
-}
-static double *rowOf(HostTensor &t, int64_t row, int64_t width) {
-  return t.data.data() + row * width;
-}
-
-LogicalResult AttentionOp::interpret(ArrayRef<const HostTensor *> in,
-                                     MutableArrayRef<HostTensor> out) {
-  AttentionShape shape(*in[0], *in[1], in.drop_front(3), getWindow());
-  double scale = getScale().convertToDouble();
-  double cap = getCap() ? getCap()->convertToDouble() : 0;
-  int64_t w = shape.width;
-  shape.forEachHead([&](int64_t b, int64_t h, int64_t g) {
-    for (int64_t i = 0; i < shape.queries; ++i) {
-      int64_t row = shape.queryRow(b, i, h, g);
-      std::vector<int64_t> seen = shape.seenBy(b, i);
-      std::vector<double> score;
-      double max = -INFINITY, sum = 0;
-      for (int64_t j : seen) {
-        double s = scale * dot(rowOf(*in[0], row, w), rowOf(*in[1], shape.keyRow(b, j, h), w), w);
-        score.push_back(cap > 0 ? cap * std::tanh(s / cap) : s);
-        max = std::max(max, score.back());
-      }
-      for (double s : score)
-        sum += std::exp(s - max);
-      double lse = seen.empty() ? 0.0 : max + std::log(sum), *y = rowOf(out[0], row, w);
-      out[1].data[row] = lse;
-      std::fill_n(y, w, 0.0);
-      for (auto [j, s] : llvm::zip(seen, score)) {
-        const double *v = rowOf(*in[2], shape.keyRow(b, j, h), w);
-        for (int64_t k = 0; k < w; ++k)
-          y[k] += std::exp(s - lse) * v[k];
-      }
-    }
-  });
-  return success();
-}
-
-LogicalResult AttentionGradOp::interpret(ArrayRef<const HostTensor *> in,
-                                         MutableArrayRef<HostTensor> out) {
-  AttentionShape shape(*in[0], *in[1], in.drop_front(6), getWindow());
-  double scale = getScale().convertToDouble();
-  double cap = getCap() ? getCap()->convertToDouble() : 0;
-  int64_t w = shape.width;
-  for (HostTensor &t : out)
-    std::fill(t.data.begin(), t.data.end(), 0.0);
-  shape.forEachHead([&](int64_t b, int64_t h, int64_t g) {
-    for (int64_t i = 0; i < shape.queries; ++i) {
-      int64_t row = shape.queryRow(b, i, h, g);
-      const double *q = rowOf(*in[0], row, w), *dy = rowOf(*in[5], row, w);
-      double delta = dot(rowOf(*in[3], row, w), dy, w), *dq = rowOf(out[0], row, w);
-      for (int64_t j : shape.seenBy(b, i)) {
-        int64_t kv = shape.keyRow(b, j, h);
-        const double *k = rowOf(*in[1], kv, w), *v = rowOf(*in[2], kv, w);
-        double *dk = rowOf(out[1], kv, w), *dv = rowOf(out[2], kv, w);
-        double score = scale * dot(q, k, w), slope = scale;
-        if (cap > 0) {
-          double t = std::tanh(score / cap);
-          score = cap * t;
-          slope *= 1 - t * t;
-        }
-        double p = std::exp(score - in[4]->data[row]);
-        double ds = slope * p * (dot(dy, v, w) - delta);
-        for (int64_t c = 0; c < w; ++c) {
-          dq[c] += ds * k[c];
-          dk[c] += ds * q[c];
-          dv[c] += p * dy[c];
-        }
-      }
-    }
-  });
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
 // Generated kernels
 //===----------------------------------------------------------------------===//
 
-/// A generator's name with the sizes that the types give; positions come behind the
-/// other operands.
+/// A generator's name with the sizes that the types give, of all operands in their order.
 template <typename Op>
-static LibraryKernel attentionKernel(Op op, StringRef generator, unsigned operands,
-                                     SmallVector<unsigned> results) {
-  RankedTensorType query = op.getQuery().getType();
+static LibraryKernel attentionKernel(Op op, StringRef generator, SmallVector<unsigned> results) {
+  RankedTensorType query = op.getQuery().getType(), value = op.getValue().getType();
   LibraryKernel kernel{generator, {}, std::move(results), {}};
-  for (unsigned i = 0; i < operands + op.getPositions().size(); ++i)
+  for (unsigned i = 0; i < op->getNumOperands(); ++i)
     kernel.operands.push_back(i);
   for (auto [name, size] : llvm::zip(dimNames(query), query.getShape()))
     kernel.sizes.push_back({name.getValue(), static_cast<double>(size)});
+  if (dimNames(value).back() == "value_dim")
+    kernel.sizes.push_back({"value_dim", static_cast<double>(value.getShape().back())});
   kernel.sizes.push_back({"scale", op.getScale().convertToDouble()});
   if (op.getWindow())
     kernel.sizes.push_back({"window", static_cast<double>(*op.getWindow())});
@@ -373,10 +311,24 @@ static LibraryKernel attentionKernel(Op op, StringRef generator, unsigned operan
 }
 
 SmallVector<LibraryKernel> AttentionOp::getLibraryKernels() {
-  return {attentionKernel(*this, "attention.forward", 3, {0, 1})};
+  LibraryKernel kernel = attentionKernel(*this, "attention.forward", {0, 1});
+  if (getSinks())
+    kernel.sizes.push_back({"sinks", 1});
+  return {kernel};
 }
 
 SmallVector<LibraryKernel> AttentionGradOp::getLibraryKernels() {
-  return {attentionKernel(*this, "attention.backward_query", 6, {0}),
-          attentionKernel(*this, "attention.backward_key_value", 6, {1, 2})};
+  return {attentionKernel(*this, "attention.backward_query", {0}),
+          attentionKernel(*this, "attention.backward_key_value", {1, 2})};
+}
+
+//===----------------------------------------------------------------------===//
+// Bodies
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> AttentionSinkGradOp::buildBody(OpBuilder &b, ValueRange operands,
+                                                  ArrayRef<RankedTensorType> types) {
+  return {Body(b, getLoc()).sum(types[0], operands, [](const BodyPoint &p) {
+    return -((p[0] - p[1]).exp() * p[2]);
+  })};
 }

@@ -25,37 +25,61 @@ def NN_AttentionOp : NN_PlacedOp<"attention", [NN_Differentiable,
   let description = [{
     `query` [batch, sequence, kv_head, group, head_dim] (no `group`: every query
     head has its own key and value head), `key` and `value` [batch, sequence,
-    kv_head, head_dim]. A query at position p attends to keys at positions ≤ p, of
-    these with a `window` to the last `window` alone (above p - window). Scores are
-    multiplied by `scale`, then with a `cap` bounded: cap · tanh(score / cap). `lse`
-    is the log-sum-exp of each row of scores.
+    kv_head, head_dim]. Values of another width than keys have `value_dim` for their
+    last dimension, as the result then has. A query at position p attends to keys at
+    positions ≤ p, of these with a `window` to the last `window` alone (above
+    p - window). Scores are multiplied by `scale`, then with a `cap` bounded:
+    cap · tanh(score / cap). `lse` is the log-sum-exp of each row of scores.
 
-    `positions` are those of the queries and those of the keys, [batch, sequence]
+    `extra` are positions, sinks, or positions and then sinks.
+
+    Positions are those of the queries and those of the keys, [batch, sequence]
     each; then queries and keys may stand in any order, and may be of different
-    numbers. A query that sees no key yields zeros, and an `lse` that means nothing.
-    Without them the row is the position. `ordered` says that they are the rows'
-    numbers, so that a rank with whole sequences needs none.
+    numbers. A query that sees no key yields zeros, and (without sinks) an `lse` that
+    means nothing. Without them the row is the position. `ordered` says that they are
+    the rows' numbers, so that a rank with whole sequences needs none.
+
+    Sinks [kv_head, group] are a further score of every row of their head, whose value
+    is zero: they are in the log-sum-exp and draw weight from the keys.
 
     The queries can be cut along `sequence` if there are positions; keys and values
     (factor `key_sequence`) are needed whole.
   }];
   let arguments = (ins NN_Tensor:$query, NN_Tensor:$key, NN_Tensor:$value,
-                       Variadic<NN_Tensor>:$positions, F64Attr:$scale,
+                       Variadic<NN_Tensor>:$extra, F64Attr:$scale,
                        OptionalAttr<I64Attr>:$window, OptionalAttr<F64Attr>:$cap,
                        UnitAttr:$ordered);
   let results = (outs NN_Tensor:$result, NN_Tensor:$lse);
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Those of queries and of keys, or none.
+    ::mlir::OperandRange getPositions();
+    /// Null if there are none.
+    ::mlir::Value getSinks();
+  }];
 }
 
 def NN_AttentionGradOp : NN_PlacedOp<"attention_grad",
     [DeclareOpInterfaceMethods<LibraryKernelInterface>,
      DeclareOpInterfaceMethods<TokenOrderInterface>]> {
   let summary = "Gradient of attention with respect to query, key and value";
+  let description = "With sinks these are in `lse`, and what is done is the same.";
   let arguments = (ins NN_Tensor:$query, NN_Tensor:$key, NN_Tensor:$value, NN_Tensor:$result,
                        NN_Tensor:$lse, NN_Tensor:$gradient, Variadic<NN_Tensor>:$positions,
                        F64Attr:$scale, OptionalAttr<I64Attr>:$window, OptionalAttr<F64Attr>:$cap,
                        UnitAttr:$ordered);
   let results = (outs NN_Tensor:$queryGradient, NN_Tensor:$keyGradient, NN_Tensor:$valueGradient);
+  let hasVerifier = 1;
+}
+
+def NN_AttentionSinkGradOp : NN_ComputeOp<"attention_sink_grad", [NN_Fusable<[]>]> {
+  let summary = "Gradient of attention with respect to its sinks: −Σ exp(sink − lse) · share";
+  let description = [{
+    Summed over the rows of each head; `share` is Σ result · gradient over the values of a
+    row.
+  }];
+  let arguments = (ins NN_Tensor:$sinks, NN_Tensor:$lse, NN_Tensor:$share);
+  let results = (outs NN_Tensor:$sinkGradient);
   let hasVerifier = 1;
 }
 

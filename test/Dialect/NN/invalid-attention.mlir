@@ -191,3 +191,129 @@ func.func @other_heads(%q: tensor<1x5x2x4xf32, #q>, %k: tensor<1x6x3x4xf32, #q>,
   %y, %lse = nn.attention %q, %k, %k, %p, %at {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x6x3x4xf32, #q>, tensor<1x6x3x4xf32, #q>, tensor<1x5xi32, #bs>, tensor<1x6xi32, #bs>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>)
   return
 }
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#v = #nn.dims<batch, sequence, kv_head, value_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#h = #nn.dims<kv_head>
+#g = #nn.dims<group>
+#bs = #nn.dims<batch, sequence>
+func.func @value_width(%q: tensor<1x5x2x4xf32, #q>, %v: tensor<1x5x2x7xf32, #v>) {
+  // expected-error@+1 {{needs a result of its query's type, as wide as a value}}
+  %y, %lse = nn.attention %q, %q, %v {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x7xf32, #v>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#v = #nn.dims<batch, sequence, kv_head, value_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#h = #nn.dims<kv_head>
+#g = #nn.dims<group>
+#bs = #nn.dims<batch, sequence>
+func.func @key_width(%q: tensor<1x5x2x4xf32, #q>, %v: tensor<1x5x2x7xf32, #v>) {
+  // expected-error@+1 {{needs keys and values of dimensions [batch, sequence, kv_head, head_dim], not}}
+  %y, %lse = nn.attention %q, %v, %v {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x7xf32, #v>, tensor<1x5x2x7xf32, #v>) -> (tensor<1x5x2x7xf32, #v>, tensor<1x5x2xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#v = #nn.dims<batch, sequence, kv_head, value_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#h = #nn.dims<kv_head>
+#g = #nn.dims<group>
+#bs = #nn.dims<batch, sequence>
+func.func @sinks_of_heads(%q: tensor<1x5x2x4xf32, #q>, %s: tensor<2xf32, #g>) {
+  // expected-error@+1 {{needs sinks of dimensions [kv_head], not}}
+  %y, %lse = nn.attention %q, %q, %q, %s {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<2xf32, #g>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#v = #nn.dims<batch, sequence, kv_head, value_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#h = #nn.dims<kv_head>
+#g = #nn.dims<group>
+#bs = #nn.dims<batch, sequence>
+func.func @sinks_sizes(%q: tensor<1x5x2x4xf32, #q>, %p: tensor<1x5xi32, #bs>, %s: tensor<3xf32, #h>) {
+  // expected-error@+1 {{has two sizes for dimension 'kv_head'}}
+  %y, %lse = nn.attention %q, %q, %q, %p, %p, %s {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5xi32, #bs>, tensor<1x5xi32, #bs>, tensor<3xf32, #h>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#v = #nn.dims<batch, sequence, kv_head, value_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#h = #nn.dims<kv_head>
+#g = #nn.dims<group>
+#bs = #nn.dims<batch, sequence>
+func.func @too_many(%q: tensor<1x5x2x4xf32, #q>, %p: tensor<1x5xi32, #bs>, %s: tensor<2xf32, #h>) {
+  // expected-error@+1 {{has more than positions of queries, positions of keys and sinks}}
+  %y, %lse = nn.attention %q, %q, %q, %p, %p, %s, %s {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5xi32, #bs>, tensor<1x5xi32, #bs>, tensor<2xf32, #h>, tensor<2xf32, #h>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#v = #nn.dims<batch, sequence, kv_head, value_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#h = #nn.dims<kv_head>
+#g = #nn.dims<group>
+#bs = #nn.dims<batch, sequence>
+func.func @gradient_width(%q: tensor<1x5x2x4xf32, #q>, %v: tensor<1x5x2x7xf32, #v>, %lse: tensor<1x5x2xf32, #l>) {
+  // expected-error@+1 {{needs a result and gradients of dimensions [batch, sequence, kv_head, value_dim], not}}
+  %dq, %dk, %dv = nn.attention_grad %q, %q, %v, %q, %lse, %v {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x7xf32, #v>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>, tensor<1x5x2x7xf32, #v>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x7xf32, #v>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#v = #nn.dims<batch, sequence, kv_head, value_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#h = #nn.dims<kv_head>
+#g = #nn.dims<group>
+#bs = #nn.dims<batch, sequence>
+func.func @sink_rows(%s: tensor<2xf32, #h>, %lse: tensor<1x5xf32, #bs>) {
+  // expected-error@+1 {{needs sinks whose dimensions are the last ones of the log-sum-exp}}
+  %d = nn.attention_sink_grad %s, %lse, %lse : (tensor<2xf32, #h>, tensor<1x5xf32, #bs>, tensor<1x5xf32, #bs>) -> tensor<2xf32, #h>
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#v = #nn.dims<batch, sequence, kv_head, value_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#h = #nn.dims<kv_head>
+#g = #nn.dims<group>
+#bs = #nn.dims<batch, sequence>
+func.func @sink_share(%s: tensor<2xf32, #h>, %lse: tensor<1x5x2xf32, #l>) {
+  // expected-error@+1 {{needs a share of each row of dimensions [batch, sequence, kv_head], not}}
+  %d = nn.attention_sink_grad %s, %lse, %s : (tensor<2xf32, #h>, tensor<1x5x2xf32, #l>, tensor<2xf32, #h>) -> tensor<2xf32, #h>
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#v = #nn.dims<batch, sequence, kv_head, value_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+#h = #nn.dims<kv_head>
+#g = #nn.dims<group>
+#bs = #nn.dims<batch, sequence>
+func.func @sink_type(%s: tensor<2xf32, #h>, %lse: tensor<1x5x2xf32, #l>) {
+  // expected-error@+1 {{needs a result of its sinks' type}}
+  %d = nn.attention_sink_grad %s, %lse, %lse : (tensor<2xf32, #h>, tensor<1x5x2xf32, #l>, tensor<1x5x2xf32, #l>) -> tensor<1x5x2xf32, #l>
+  return
+}

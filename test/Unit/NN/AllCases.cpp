@@ -151,6 +151,40 @@ static void addAttention(Cases &out) {
         ", window = 3 : i64, cap = 0.8 : f64");
 }
 
+/// Values of another width than keys, sinks, and both with positions.
+static void addFurtherAttention(Cases &out) {
+  auto add = [&](const std::string &rows, const std::string &keys, const std::string &heads,
+                 std::vector<std::string> positions, bool sinks, const std::string &more = "") {
+    const std::string scale = "{scale = 0.5 : f64" + more + "}", query = rows + " head_dim=4",
+                      key = keys + " head_dim=4", value = keys + " value_dim=3",
+                      result = rows + " value_dim=3";
+    std::vector<std::string> operands = {query, key, value},
+                             back = {query, key, value, result, "positive " + rows, result};
+    operands.insert(operands.end(), positions.begin(), positions.end());
+    back.insert(back.end(), positions.begin(), positions.end());
+    if (sinks)
+      operands.push_back(heads);
+    out.push_back({"nn.attention", operands, {result, rows}, scale});
+    out.push_back({"nn.attention_grad", back, {query, key, value}, scale});
+    out.push_back({"nn.attention_sink_grad", {heads, "positive " + rows, rows}, {heads}});
+  };
+  const std::string tokens = "batch=2 sequence=5";
+  add(tokens + " kv_head=3 group=2", tokens + " kv_head=3", "kv_head=3 group=2", {}, false);
+  add(tokens + " kv_head=3 group=2", tokens + " kv_head=3", "kv_head=3 group=2", {}, true,
+      ", window = 3 : i64");
+  add(tokens + " kv_head=2", tokens + " kv_head=2", "kv_head=2", {}, true, ", cap = 0.8 : f64");
+  const std::string at = "int:0:9 batch=2 sequence=";
+  add("batch=2 sequence=3 kv_head=1 group=2", "batch=2 sequence=7 kv_head=1", "kv_head=1 group=2",
+      {at + "3", at + "7"}, true);
+  add(tokens + " kv_head=2 group=2", tokens + " kv_head=2", "kv_head=2 group=2",
+      {at + "5", at + "5"}, true);
+  out.push_back({"nn.attention",
+                 {tokens + " kv_head=2 group=2 head_dim=4", tokens + " kv_head=2 head_dim=4",
+                  tokens + " kv_head=2 head_dim=4", "kv_head=2 group=2"},
+                 {tokens + " kv_head=2 group=2 head_dim=4", tokens + " kv_head=2 group=2"},
+                 "{scale = 0.5 : f64}"});
+}
+
 static void addVocabulary(Cases &out) {
   const std::string tokens = "batch=2 sequence=5", ids = "int:0:8 " + tokens;
   const std::string targets = "int:-2:8 " + tokens, logits = tokens + " vocab=9";
@@ -255,6 +289,7 @@ const std::vector<OpCase> &allCases() {
     addElementwise(out);
     addNorms(out);
     addAttention(out);
+    addFurtherAttention(out);
     addVocabulary(out);
     addRouting(out);
     addExperts(out);

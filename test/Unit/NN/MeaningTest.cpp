@@ -268,6 +268,41 @@ TEST(Meaning, AttentionWithAWindowAndACap) {
   expectClose(runCase(c, in)[0], want, kTolerance, "attention");
 }
 
+// A sink is one more term of the sum below, whose value is zero; values may be wider.
+TEST(Meaning, AttentionWithSinks) {
+  const std::string rows = "batch=2 sequence=3 kv_head=2 group=2",
+                    keys = "batch=2 sequence=3 kv_head=2";
+  OpCase c{"nn.attention",
+           {rows + " head_dim=2", keys + " head_dim=2", keys + " value_dim=5", "kv_head=2 group=2"},
+           {rows + " value_dim=5", rows},
+           "{scale = 0.7 : f64}"};
+  auto in = randomOperands(c, 40);
+  auto weight = [&](auto i, int64_t j) {
+    double score = 0;
+    for (int64_t d = 0; d < 2; ++d)
+      score += at(in[0], {i[0], i[1], i[2], i[3], d}) * at(in[1], {i[0], j, i[2], d});
+    return std::exp(0.7 * score);
+  };
+  auto total = [&](auto i) {
+    double sum = std::exp(at(in[3], {i[2], i[3]}));
+    for (int64_t j = 0; j <= i[1]; ++j)
+      sum += weight(i, j);
+    return sum;
+  };
+  auto got = runCase(c, in);
+  expectClose(got[1], tabulate({2, 3, 2, 2}, [&](auto i) { return std::log(total(i)); }),
+              kTolerance, "lse");
+  expectClose(got[0],
+              tabulate({2, 3, 2, 2, 5},
+                       [&](auto i) {
+                         double sum = 0;
+                         for (int64_t j = 0; j <= i[1]; ++j)
+                           sum += weight(i, j) / total(i) * at(in[2], {i[0], j, i[2], i[4]});
+                         return sum;
+                       }),
+              kTolerance, "attention");
+}
+
 // Rows in another order, with their positions, give the same rows in that order.
 TEST(Meaning, AttentionFollowsPositions) {
   const std::string rows = "batch=1 sequence=6 kv_head=1", wide = rows + " head_dim=3",

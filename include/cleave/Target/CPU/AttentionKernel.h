@@ -17,14 +17,20 @@
 //
 // Operands are dense, row-major, f32, and do not overlap:
 //
-//   query, out, their gradients   [batch, sequence, kv_head, group, head_dim]
-//   key, value, their gradients   [batch, sequence, kv_head, head_dim]
+//   query, its gradient           [batch, sequence, kv_head, group, head_dim]
+//   out, its gradient             [batch, sequence, kv_head, group, value_dim]
+//   key, its gradient             [batch, sequence, kv_head, head_dim]
+//   value, its gradient           [batch, sequence, kv_head, value_dim]
 //   lse                           [batch, sequence, kv_head, group]
+//   sinks                         [kv_head, group]
 //
 // With `keys`, key and value have so many rows in place of `sequence`, and two more
 // operands stand behind those that are read: the positions of queries [batch, sequence]
 // and of keys [batch, keys], i32, in any order. A query sees the keys at its own
 // position and before. One that sees none yields zeros, and an lse that means nothing.
+//
+// With `sinks`, which the forward kernel alone takes, behind all others that are read, each
+// row has a further score whose value is zero; it is in lse.
 //
 // This is not a choice of which attention to run, nor does it know of operators:
 // see the callers.
@@ -43,21 +49,25 @@ struct AttentionSizes {
   int64_t kvHeads = 1;
   int64_t group = 1; ///< query heads that share a key and value head
   int64_t headDim = 1;
-  double scale = 1;   ///< scores are multiplied by it
-  int64_t window = 0; ///< positions that a query sees, itself included; 0: all up to itself
-  double cap = 0;     ///< scores are bounded: cap * tanh(score / cap); 0: they are not
-  int64_t keys = 0;   ///< keys of a sequence, by position; 0: row i of both is position i
+  double scale = 1;     ///< scores are multiplied by it
+  int64_t window = 0;   ///< positions that a query sees, itself included; 0: all up to itself
+  double cap = 0;       ///< scores are bounded: cap * tanh(score / cap); 0: they are not
+  int64_t keys = 0;     ///< keys of a sequence, by position; 0: row i of both is position i
+  int64_t valueDim = 0; ///< width of values and of out; 0: that of keys
+  bool sinks = false;
 
+  int64_t valueWidth() const { return valueDim != 0 ? valueDim : headDim; }
   bool hasPositions() const { return keys != 0; }
   int64_t keyRows() const { return hasPositions() ? keys : sequence; }
   /// Whether the window hides anything.
   bool isWindowed() const { return window != 0 && window < keyRows(); }
-  /// Floating-point operations of one product over the visible (query, key) pairs; where
-  /// there are positions, the share of `sequence` queries out of `keys` at all of them.
-  double productFlops() const {
+  /// Floating-point operations of products of `width` elements over the visible (query, key)
+  /// pairs; where there are positions, the share of `sequence` queries out of `keys` at all of
+  /// them.
+  double productFlops(int64_t width) const {
     // The first `full` queries see all up to themselves, the others `full` keys each.
     double all = double(keyRows()), full = double(isWindowed() ? window : all), rest = all - full;
-    return double(batch * kvHeads * group * headDim) * (full * (full + 1) + 2 * full * rest) *
+    return double(batch * kvHeads * group * width) * (full * (full + 1) + 2 * full * rest) *
            (double(sequence) / all);
   }
 };

@@ -38,24 +38,17 @@ Value AttentionEmitter::selectKeyUnit(Value unit) {
   return t.rem(unit, keyTiles());
 }
 
-HeadRows AttentionEmitter::queryRows(unsigned operand) {
-  int64_t stride = sizes.kvHeads * sizes.group * sizes.headDim;
-  Value head = t.add(t.mul(kvHead, sizes.group), group);
-  Value offset = t.add(t.mul(batch, sizes.sequence * stride), t.mul(head, sizes.headDim));
-  return {t.at(operands[operand], offset), stride, t.index(sizes.sequence - 1)};
+HeadRows AttentionEmitter::headRows(unsigned operand, Rows kind, int64_t width) {
+  const bool queries = kind == Rows::Queries;
+  const int64_t heads = sizes.kvHeads * (queries ? sizes.group : 1), stride = heads * width,
+                rows = queries ? sizes.sequence : sizes.keyRows();
+  Value head = queries ? t.add(t.mul(kvHead, sizes.group), group) : kvHead;
+  Value offset = t.add(t.mul(batch, rows * stride), t.mul(head, width));
+  return {t.at(operands[operand], offset), stride, t.index(rows - 1), width};
 }
 
-HeadRows AttentionEmitter::keyRows(unsigned operand) {
-  int64_t stride = sizes.kvHeads * sizes.headDim;
-  Value offset = t.add(t.mul(batch, sizes.keyRows() * stride), t.mul(kvHead, sizes.headDim));
-  return {t.at(operands[operand], offset), stride, t.index(sizes.keyRows() - 1)};
-}
-
-HeadRows AttentionEmitter::lseRows(unsigned operand) {
-  int64_t stride = sizes.kvHeads * sizes.group;
-  Value head = t.add(t.mul(kvHead, sizes.group), group);
-  return {t.at(operands[operand], t.add(t.mul(batch, sizes.sequence * stride), head)), stride,
-          t.index(sizes.sequence - 1)};
+Value AttentionEmitter::sink(VectorType type) {
+  return t.splat(type, t.at(sinks, t.add(t.mul(kvHead, sizes.group), group)));
 }
 
 TileRange AttentionEmitter::queryRange(Value tile) {
@@ -100,32 +93,32 @@ std::function<Value(Value)> AttentionEmitter::columnsOf(Value tile) {
 // A product walks the rows of a tile many times. Rows a power of two apart (or near
 // it) share few of the 64 sets of a first-level cache and push each other out, while
 // a copy costs a twentieth of one product.
-Value AttentionEmitter::stagingFor(int64_t stride) {
+Value AttentionEmitter::stagingFor(int64_t heads, int64_t width) {
   constexpr int64_t kLine = 16, kSets = 64;
-  int64_t used[kSets] = {}, fullest = 0;
+  int64_t used[kSets] = {}, fullest = 0, stride = heads * width;
   for (int64_t row = 0; row < t.edge; ++row)
-    for (int64_t line = row * stride / kLine; line * kLine < row * stride + sizes.headDim; ++line)
+    for (int64_t line = row * stride / kLine; line * kLine < row * stride + width; ++line)
       fullest = std::max(fullest, ++used[line % kSets]);
-  int64_t even = (t.edge * sizes.headDim + kLine * kSets - 1) / (kLine * kSets);
-  return fullest > 2 * even ? t.tile(t.edge * sizes.headDim) : Value();
+  int64_t even = (t.edge * width + kLine * kSets - 1) / (kLine * kSets);
+  return fullest > 2 * even ? t.tile(t.edge * width) : Value();
 }
 
 HeadRows AttentionEmitter::stage(const HeadRows &head, Value first, Value count, Value buffer) {
   if (!buffer) {
     Value last = t.sub(head.last, first);
-    return {t.at(head.base, t.mul(first, head.stride)), head.stride, last};
+    return {t.at(head.base, t.mul(first, head.stride)), head.stride, last, head.width};
   }
   t.loop(t.index(0), count, 1, [&](Value row) {
     Value source = t.rowOf(head, t.add(first, row));
-    Value target = t.at(buffer, t.mul(row, sizes.headDim));
-    t.panels(sizes.headDim, [&](Value column, Panel panel) {
+    Value target = t.at(buffer, t.mul(row, head.width));
+    t.panels(head.width, [&](Value column, Panel panel) {
       for (int64_t v = 0; v < panel.count; ++v) {
         Value offset = t.add(column, v * panel.type.getNumElements());
         t.store(t.load(panel.type, t.at(source, offset)), t.at(target, offset));
       }
     });
   });
-  return {buffer, sizes.headDim, t.sub(count, t.index(1))};
+  return {buffer, head.width, t.sub(count, t.index(1)), head.width};
 }
 
 void AttentionEmitter::productWithQueries(const HeadRows &keys, Value packed, Value tile,
@@ -141,7 +134,7 @@ void AttentionEmitter::productWithQueries(const HeadRows &keys, Value packed, Va
     if (diagonal)
       end = t.min(queries, t.add(column, 2 * t.lanes));
     t.loop(t.index(0), end, t.rows, [&](Value row) {
-      t.microTile(product, row, column, t.widePanel(), t.index(0), t.index(sizes.headDim));
+      t.microTile(product, row, column, t.widePanel(), t.index(0), t.index(keys.width));
     });
   });
 }
@@ -154,10 +147,10 @@ void AttentionEmitter::sumOverKeys(Value weights, const HeadRows &keys, Value co
   product.b = keys.base;
   product.bStride = keys.stride;
   product.c = to;
-  product.cStride = sizes.headDim;
+  product.cStride = keys.width;
   product.accumulate = !diagonal;
   product.rowScale = rowScale;
-  t.panels(sizes.headDim, [&](Value column, Panel panel) {
+  t.panels(keys.width, [&](Value column, Panel panel) {
     t.loop(t.index(0), queries, t.rows, [&](Value row) {
       Value end = diagonal ? t.min(queries, t.add(row, t.rows)) : count;
       t.microTile(product, row, column, panel, t.index(0), end);
@@ -168,9 +161,9 @@ void AttentionEmitter::sumOverKeys(Value weights, const HeadRows &keys, Value co
 void AttentionEmitter::writeRows(Value from, const HeadRows &to, TileRange range,
                                  function_ref<Value(Value, VectorType)> factor) {
   t.loop(t.index(0), range.count, 1, [&](Value row) {
-    Value source = t.at(from, t.mul(row, sizes.headDim));
+    Value source = t.at(from, t.mul(row, to.width));
     Value target = t.rowOf(to, t.add(range.first, row));
-    t.panels(sizes.headDim, [&](Value column, Panel panel) {
+    t.panels(to.width, [&](Value column, Panel panel) {
       Value by = factor(row, panel.type);
       for (int64_t v = 0; v < panel.count; ++v) {
         Value at = t.add(column, v * panel.type.getNumElements());
@@ -181,10 +174,10 @@ void AttentionEmitter::writeRows(Value from, const HeadRows &to, TileRange range
   });
 }
 
-void AttentionEmitter::zeroRows(Value buffer) {
+void AttentionEmitter::zeroRows(Value buffer, int64_t width) {
   // A tile is a whole number of vectors.
   Value zero = t.splat(t.vectorOf(t.lanes), 0.0);
-  t.loop(t.index(0), t.index(t.edge * sizes.headDim), t.lanes,
+  t.loop(t.index(0), t.index(t.edge * width), t.lanes,
          [&](Value i) { t.store(zero, t.at(buffer, i)); });
 }
 
@@ -268,10 +261,10 @@ static LogicalResult checkSizes(ModuleOp module, StringRef name, const Attention
                                 const Profile &profile) {
   auto fail = [&] { return module.emitError("attention kernel '") << name << "' "; };
   if (sizes.batch < 1 || sizes.sequence < 1 || sizes.kvHeads < 1 || sizes.group < 1 ||
-      sizes.headDim < 1 || sizes.keyRows() < 1)
+      sizes.headDim < 1 || sizes.valueWidth() < 1 || sizes.keyRows() < 1)
     return fail() << "has a size below 1";
-  if (sizes.headDim > kMaxHeadDim)
-    return fail() << "has heads of " << sizes.headDim << " elements; at most " << kMaxHeadDim
+  if (int64_t most = std::max(sizes.headDim, sizes.valueWidth()); most > kMaxHeadDim)
+    return fail() << "has heads of " << most << " elements; at most " << kMaxHeadDim
                   << " are supported";
   if (!std::isfinite(sizes.scale))
     return fail() << "has a scale that is not finite";
@@ -304,15 +297,21 @@ LogicalResult buildAttentionFunction(ModuleOp module, StringRef name, const Atte
   Block *entry = function.addEntryBlock();
   b.setInsertionPointToStart(entry);
   SmallVector<Value> pointers, positions;
-  const unsigned more = sizes.hasPositions() ? 2 : 0;
-  for (unsigned i = 0; i < operands + more; ++i) {
+  Value sinks;
+  const unsigned placed = inputs + (sizes.hasPositions() ? 2 : 0), read = placed + sizes.sinks;
+  for (unsigned i = 0; i < operands + read - inputs; ++i) {
     Value slot = LLVM::GEPOp::create(b, ptr, ptr, entry->getArgument(0),
                                      ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
-    (i >= inputs && i < inputs + more ? positions : pointers)
-        .push_back(LLVM::LoadOp::create(b, ptr, slot));
+    Value pointer = LLVM::LoadOp::create(b, ptr, slot);
+    if (i < inputs || i >= read)
+      pointers.push_back(pointer);
+    else if (i < placed)
+      positions.push_back(pointer);
+    else
+      sinks = pointer;
   }
   TileEmitter tiles(b, entry, profile);
-  AttentionEmitter emitter(tiles, sizes, pointers, positions);
+  AttentionEmitter emitter(tiles, sizes, pointers, positions, sinks);
   tiles.loop(entry->getArgument(1), entry->getArgument(2), 1,
              [&](Value unit) { emit(emitter, unit); });
   func::ReturnOp::create(b);

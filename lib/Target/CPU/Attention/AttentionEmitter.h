@@ -30,10 +30,10 @@ struct PositionRange {
 
 class AttentionEmitter {
 public:
-  /// `positions`: of queries and of keys, or none.
+  /// `positions`: of queries and of keys, or none; `sinks` may be null.
   AttentionEmitter(TileEmitter &emitter, const AttentionSizes &sizes,
-                   llvm::ArrayRef<Value> operands, llvm::ArrayRef<Value> positions)
-      : t(emitter), sizes(sizes), operands(operands), positions(positions) {}
+                   llvm::ArrayRef<Value> operands, llvm::ArrayRef<Value> positions, Value sinks)
+      : t(emitter), sizes(sizes), operands(operands), positions(positions), sinks(sinks) {}
 
   TileEmitter &t;
   const AttentionSizes &sizes;
@@ -47,9 +47,16 @@ public:
   /// The same for (batch * kvHeads + kvHead) * tiles + tile.
   Value selectKeyUnit(Value unit);
 
-  HeadRows queryRows(unsigned operand);
-  HeadRows keyRows(unsigned operand);
-  HeadRows lseRows(unsigned operand);
+  /// Rows of operands like the query, out, the key, the value and lse.
+  HeadRows queryRows(unsigned operand) { return headRows(operand, Rows::Queries, sizes.headDim); }
+  HeadRows outRows(unsigned operand) {
+    return headRows(operand, Rows::Queries, sizes.valueWidth());
+  }
+  HeadRows keyRows(unsigned operand) { return headRows(operand, Rows::Keys, sizes.headDim); }
+  HeadRows valueRows(unsigned operand) { return headRows(operand, Rows::Keys, sizes.valueWidth()); }
+  HeadRows lseRows(unsigned operand) { return headRows(operand, Rows::Queries, 1); }
+  /// The sink of the head in every lane.
+  Value sink(VectorType type);
 
   /// The key tiles before query tile `tile` that it sees a part of are those from here on.
   Value firstKeyTile(Value tile);
@@ -69,9 +76,9 @@ public:
   void forVisibleKeyTiles(llvm::function_ref<void(TileRange)> body);
   void forVisibleQueryTiles(llvm::function_ref<void(TileRange)> body);
 
-  /// A stack buffer for a tile of rows that lie `stride` elements apart, or null if
-  /// they can be used where they are.
-  Value stagingFor(int64_t stride);
+  /// A stack buffer for a tile of rows of one of `heads` heads, or null if they can be used
+  /// where they are.
+  Value stagingFor(int64_t heads, int64_t width);
   /// Rows [first, first + count) of `head` as rows of their own, copied to `buffer` if
   /// there is one.
   HeadRows stage(const HeadRows &head, Value first, Value count, Value buffer);
@@ -91,7 +98,7 @@ public:
   /// times `factor(row, type)`.
   void writeRows(Value from, const HeadRows &to, TileRange range,
                  llvm::function_ref<Value(Value row, VectorType type)> factor);
-  void zeroRows(Value buffer);
+  void zeroRows(Value buffer, int64_t width);
 
   /// Whether lane i of a vector that begins at column `column` is at or past `row`
   /// (`fromRow`), or at or before it.
@@ -116,6 +123,8 @@ public:
   Value exp(Value x);
 
 private:
+  enum class Rows { Queries, Keys };
+  HeadRows headRows(unsigned operand, Rows kind, int64_t width);
   enum : unsigned { kQueryPositions, kKeyPositions };
   HeadRows positionRows(unsigned which);
   PositionRange positionsOf(const HeadRows &rows, TileRange range);
@@ -129,6 +138,7 @@ private:
   Value someVisible(PositionRange queries, PositionRange keys);
 
   llvm::ArrayRef<Value> operands, positions;
+  Value sinks;
   Value batch, kvHead, group;
   Value lanePositions;    ///< of the unit's own tile, on the stack
   PositionRange ownRange; ///< of the same
@@ -137,8 +147,8 @@ private:
 using UnitEmitter = llvm::function_ref<void(AttentionEmitter &emitter, Value unit)>;
 
 /// Adds the function `name` whose loop over units is filled by `emit`. Of its
-/// `operands`, the first `inputs` are read; positions stand behind these and are not
-/// counted.
+/// `operands`, the first `inputs` are read; positions and sinks stand behind these and are
+/// not counted.
 mlir::LogicalResult buildAttentionFunction(mlir::ModuleOp module, llvm::StringRef name,
                                            const AttentionSizes &sizes, const Profile &profile,
                                            unsigned inputs, unsigned operands, UnitEmitter emit);

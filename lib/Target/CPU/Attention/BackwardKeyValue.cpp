@@ -36,20 +36,20 @@ class BackwardKeyValueUnit {
 public:
   explicit BackwardKeyValueUnit(AttentionEmitter &emitter)
       : e(emitter), t(emitter.t), vector(t.vectorOf(2 * t.lanes)),
-        keys(t.tile(e.sizes.headDim * t.edge)), values(t.tile(e.sizes.headDim * t.edge)),
+        keys(t.tile(e.sizes.headDim * t.edge)), values(t.tile(e.sizes.valueWidth() * t.edge)),
         scores(t.tile(t.edge * t.edge)), products(t.tile(t.edge * t.edge)),
-        keySums(t.tile(t.edge * e.sizes.headDim)), valueSums(t.tile(t.edge * e.sizes.headDim)),
-        lse(t.tile(t.edge)), deltas(t.tile(t.edge)), queryStaging(e.stagingFor(queryStride())),
-        gradientStaging(e.stagingFor(queryStride())) {}
+        keySums(t.tile(t.edge * e.sizes.headDim)), valueSums(t.tile(t.edge * e.sizes.valueWidth())),
+        lse(t.tile(t.edge)), deltas(t.tile(t.edge)),
+        queryStaging(e.stagingFor(queryHeads(), e.sizes.headDim)),
+        gradientStaging(e.stagingFor(queryHeads(), e.sizes.valueWidth())) {}
 
   void emit(Value unit) {
     Value tile = e.selectKeyUnit(unit);
     range = e.keyRange(tile);
-    int64_t width = e.sizes.headDim;
-    t.packTransposed(e.keyRows(kKey), range.first, range.count, width, keys, e.sizes.scale);
-    t.packTransposed(e.keyRows(kValue), range.first, range.count, width, values, 1.0);
-    e.zeroRows(keySums);
-    e.zeroRows(valueSums);
+    t.packTransposed(e.keyRows(kKey), range.first, range.count, keys, e.sizes.scale);
+    t.packTransposed(e.valueRows(kValue), range.first, range.count, values, 1.0);
+    e.zeroRows(keySums, e.sizes.headDim);
+    e.zeroRows(valueSums, e.sizes.valueWidth());
     if (e.sizes.hasPositions())
       e.selectKeyPositions(range);
     t.loop(t.index(0), t.index(e.sizes.group), 1, [&](Value group) {
@@ -64,20 +64,19 @@ public:
     });
     e.writeRows(keySums, e.keyRows(kKeyGradient), range,
                 [&](Value, VectorType type) { return t.splat(type, e.sizes.scale); });
-    e.writeRows(valueSums, e.keyRows(kValueGradient), range,
+    e.writeRows(valueSums, e.valueRows(kValueGradient), range,
                 [&](Value, VectorType type) { return t.splat(type, 1.0); });
   }
 
 private:
-  int64_t queryStride() const { return e.sizes.kvHeads * e.sizes.group * e.sizes.headDim; }
+  int64_t queryHeads() const { return e.sizes.kvHeads * e.sizes.group; }
 
   void emitTile(TileRange queries, bool diagonal) {
-    t.rowDots(e.queryRows(kOutGradient), e.queryRows(kOut), queries.first, queries.count,
-              e.sizes.headDim, deltas);
+    t.rowDots(e.outRows(kOutGradient), e.outRows(kOut), queries.first, queries.count, deltas);
     t.gather(e.lseRows(kLse), queries.first, queries.count, lse);
     HeadRows query = e.stage(e.queryRows(kQuery), queries.first, queries.count, queryStaging);
     HeadRows gradient =
-        e.stage(e.queryRows(kOutGradient), queries.first, queries.count, gradientStaging);
+        e.stage(e.outRows(kOutGradient), queries.first, queries.count, gradientStaging);
     emitProduct(query, queries, keys, scores, diagonal);
     emitProduct(gradient, queries, values, products, diagonal);
     t.loop(t.index(0), range.count, 2 * t.lanes,
@@ -98,7 +97,7 @@ private:
     t.loop(t.index(0), range.count, 2 * t.lanes, [&](Value column) {
       Value begin = diagonal ? t.roundDown(column, t.rows) : t.index(0);
       t.loop(begin, queries.count, t.rows, [&](Value row) {
-        t.microTile(product, row, column, t.widePanel(), t.index(0), t.index(e.sizes.headDim));
+        t.microTile(product, row, column, t.widePanel(), t.index(0), t.index(rows.width));
       });
     });
   }
@@ -136,9 +135,9 @@ private:
     product.b = rows.base;
     product.bStride = rows.stride;
     product.c = to;
-    product.cStride = e.sizes.headDim;
+    product.cStride = rows.width;
     product.accumulate = true;
-    t.panels(e.sizes.headDim, [&](Value column, Panel panel) {
+    t.panels(rows.width, [&](Value column, Panel panel) {
       t.loop(t.index(0), range.count, t.rows, [&](Value row) {
         t.microTile(product, row, column, panel, diagonal ? row : t.index(0), queries.count);
       });
@@ -148,9 +147,9 @@ private:
   AttentionEmitter &e;
   TileEmitter &t;
   VectorType vector;
-  Value keys, values;                  ///< scaled keys and values, [head_dim, key]
+  Value keys, values;                  ///< scaled keys and values, [dim, key]
   Value scores, products;              ///< [query, key]
-  Value keySums, valueSums;            ///< [key, head_dim]
+  Value keySums, valueSums;            ///< [key, dim]
   Value lse, deltas;                   ///< of each query
   Value queryStaging, gradientStaging; ///< or null
   TileRange range;                     ///< of the keys
@@ -168,7 +167,7 @@ FailureOr<AttentionKernel> buildAttentionBackwardKeyValue(ModuleOp module, Strin
     return failure();
   int64_t heads = sizes.batch * sizes.kvHeads;
   return AttentionKernel{name.str(), heads * attentionTiles(sizes.keyRows(), profile), 1,
-                         4 * sizes.productFlops()};
+                         2 * sizes.productFlops(sizes.headDim + sizes.valueWidth())};
 }
 
 } // namespace cleave::cpu

@@ -1,7 +1,7 @@
 //===- BackwardQuery.cpp - gradient of attention in the query -------------===//
 //
 // A unit is a tile of queries of one head. With p = exp(s - lse) computed again and
-// delta = sum over head_dim of outGradient * out,
+// delta = sum over value_dim of outGradient * out,
 //
 //   ds[key, query] = p[key, query] * (value . outGradient - delta[query])
 //   queryGradient  = scale * sum over keys of ds * key
@@ -33,23 +33,22 @@ class BackwardQueryUnit {
 public:
   explicit BackwardQueryUnit(AttentionEmitter &emitter)
       : e(emitter), t(emitter.t), vector(t.vectorOf(2 * t.lanes)),
-        queries(t.tile(e.sizes.headDim * t.edge)), gradients(t.tile(e.sizes.headDim * t.edge)),
+        queries(t.tile(e.sizes.headDim * t.edge)), gradients(t.tile(e.sizes.valueWidth() * t.edge)),
         scores(t.tile(t.edge * t.edge)), products(t.tile(t.edge * t.edge)),
         sums(t.tile(t.edge * e.sizes.headDim)), lse(t.tile(t.edge)), deltas(t.tile(t.edge)),
-        keyStaging(e.stagingFor(e.sizes.kvHeads * e.sizes.headDim)),
-        valueStaging(e.stagingFor(e.sizes.kvHeads * e.sizes.headDim)) {}
+        keyStaging(e.stagingFor(e.sizes.kvHeads, e.sizes.headDim)),
+        valueStaging(e.stagingFor(e.sizes.kvHeads, e.sizes.valueWidth())) {}
 
   void emit(Value unit) {
     Value tile = e.selectQueryUnit(unit);
     range = e.queryRange(tile);
-    HeadRows gradient = e.queryRows(kOutGradient);
-    int64_t width = e.sizes.headDim;
-    t.packTransposed(e.queryRows(kQuery), range.first, range.count, width, queries, e.sizes.scale);
-    t.packTransposed(gradient, range.first, range.count, width, gradients, 1.0);
-    t.rowDots(gradient, e.queryRows(kOut), range.first, range.count, width, deltas);
+    HeadRows gradient = e.outRows(kOutGradient);
+    t.packTransposed(e.queryRows(kQuery), range.first, range.count, queries, e.sizes.scale);
+    t.packTransposed(gradient, range.first, range.count, gradients, 1.0);
+    t.rowDots(gradient, e.outRows(kOut), range.first, range.count, deltas);
     t.gather(e.lseRows(kLse), range.first, range.count, lse);
     if (e.sizes.hasPositions()) {
-      e.zeroRows(sums);
+      e.zeroRows(sums, e.sizes.headDim);
       e.selectQueryPositions(range);
       e.forVisibleKeyTiles(
           [&](TileRange keys) { emitTile(keys.first, keys.count, /*diagonal=*/false); });
@@ -66,7 +65,7 @@ public:
 private:
   void emitTile(Value firstKey, Value keys, bool diagonal) {
     HeadRows key = e.stage(e.keyRows(kKey), firstKey, keys, keyStaging);
-    HeadRows value = e.stage(e.keyRows(kValue), firstKey, keys, valueStaging);
+    HeadRows value = e.stage(e.valueRows(kValue), firstKey, keys, valueStaging);
     e.productWithQueries(key, queries, scores, range.count, diagonal);
     e.productWithQueries(value, gradients, products, range.count, diagonal);
     t.loop(t.index(0), range.count, 2 * t.lanes,
@@ -98,7 +97,7 @@ private:
   AttentionEmitter &e;
   TileEmitter &t;
   VectorType vector;
-  Value queries, gradients;       ///< scaled queries and gradients of out, [head_dim, query]
+  Value queries, gradients;       ///< scaled queries and gradients of out, [dim, query]
   Value scores, products;         ///< [key, query]
   Value sums;                     ///< [query, head_dim]
   Value lse, deltas;              ///< of each query
@@ -116,7 +115,7 @@ FailureOr<AttentionKernel> buildAttentionBackwardQuery(ModuleOp module, StringRe
     return failure();
   int64_t heads = sizes.batch * sizes.kvHeads * sizes.group;
   return AttentionKernel{name.str(), heads * attentionTiles(sizes.sequence, profile), 1,
-                         3 * sizes.productFlops()};
+                         sizes.productFlops(2 * sizes.headDim + sizes.valueWidth())};
 }
 
 } // namespace cleave::cpu

@@ -5,7 +5,8 @@
 // key is ever moved: its elements are broadcast from where they lie. The diagonal
 // tile comes first: every query sees a key there (itself), which makes the maximum
 // finite from then on. With positions there is no such tile, and the maximum starts at
-// a number below all scores.
+// a number below all scores. Sinks come last, when maximum and sum are known: they add to
+// the sum alone.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,14 +27,16 @@ public:
   explicit ForwardUnit(AttentionEmitter &emitter)
       : e(emitter), t(emitter.t), vector(t.vectorOf(2 * t.lanes)),
         packed(t.tile(e.sizes.headDim * t.edge)), scores(t.tile(t.edge * t.edge)),
-        sums(t.tile(t.edge * e.sizes.headDim)), maxima(t.tile(t.edge)), totals(t.tile(t.edge)),
-        factors(t.tile(t.edge)), staging(e.stagingFor(e.sizes.kvHeads * e.sizes.headDim)) {}
+        sums(t.tile(t.edge * e.sizes.valueWidth())), maxima(t.tile(t.edge)), totals(t.tile(t.edge)),
+        factors(t.tile(t.edge)), keyStaging(e.stagingFor(e.sizes.kvHeads, e.sizes.headDim)),
+        valueStaging(e.sizes.valueWidth() == e.sizes.headDim
+                         ? keyStaging
+                         : e.stagingFor(e.sizes.kvHeads, e.sizes.valueWidth())) {}
 
   void emit(Value unit) {
     Value tile = e.selectQueryUnit(unit);
     range = e.queryRange(tile);
-    t.packTransposed(e.queryRows(kQuery), range.first, range.count, e.sizes.headDim, packed,
-                     e.sizes.scale);
+    t.packTransposed(e.queryRows(kQuery), range.first, range.count, packed, e.sizes.scale);
     if (e.sizes.hasPositions()) {
       emitStart();
       e.selectQueryPositions(range);
@@ -57,11 +60,11 @@ private:
       t.store(t.splat(vector, kBelowAllScores), t.at(maxima, column));
       t.store(t.splat(vector, 0.0), t.at(totals, column));
     });
-    e.zeroRows(sums);
+    e.zeroRows(sums, e.sizes.valueWidth());
   }
 
   void emitTile(Value firstKey, Value keys, bool diagonal) {
-    HeadRows key = e.stage(e.keyRows(kKey), firstKey, keys, staging);
+    HeadRows key = e.stage(e.keyRows(kKey), firstKey, keys, keyStaging);
     e.productWithQueries(key, packed, scores, range.count, diagonal);
     t.loop(t.index(0), range.count, 2 * t.lanes, [&](Value column) {
       if (diagonal)
@@ -69,7 +72,7 @@ private:
       else
         emitNextSoftmax(firstKey, keys, column);
     });
-    HeadRows value = e.stage(e.keyRows(kValue), firstKey, keys, staging);
+    HeadRows value = e.stage(e.valueRows(kValue), firstKey, keys, valueStaging);
     e.sumOverKeys(scores, value, keys, sums, range.count, diagonal, diagonal ? Value() : factors);
   }
 
@@ -137,11 +140,17 @@ private:
   void emitResults() {
     t.loop(t.index(0), range.count, 2 * t.lanes, [&](Value column) {
       Value total = t.load(vector, t.at(totals, column));
-      Value most = t.load(vector, t.at(maxima, column));
+      Value most = t.load(vector, t.at(maxima, column)), one = t.splat(vector, 1.0), share = one;
+      if (e.sizes.sinks) {
+        Value sink = e.sink(vector), seen = most;
+        most = t.larger(sink, seen);
+        share = e.exp(arith::SubFOp::create(t.b, seen, most));
+        Value drawn = e.exp(arith::SubFOp::create(t.b, sink, most));
+        total = t.fma(total, share, drawn);
+      }
       Value log = math::LogOp::create(t.b, total);
       t.store(arith::AddFOp::create(t.b, most, log), t.at(maxima, column));
-      Value one = t.splat(vector, 1.0);
-      Value factor = arith::DivFOp::create(t.b, one, total);
+      Value factor = arith::DivFOp::create(t.b, share, total);
       if (e.sizes.hasPositions()) // the total of a query that sees nothing is 0
         factor = arith::MinimumFOp::create(t.b, factor, one);
       t.store(factor, t.at(factors, column));
@@ -150,18 +159,18 @@ private:
     t.loop(t.index(0), range.count, 1, [&](Value row) {
       t.store(t.load(t.b.getF32Type(), t.at(maxima, row)), t.rowOf(lse, t.add(range.first, row)));
     });
-    e.writeRows(sums, e.queryRows(kOut), range,
+    e.writeRows(sums, e.outRows(kOut), range,
                 [&](Value row, VectorType type) { return t.splat(type, t.at(factors, row)); });
   }
 
   AttentionEmitter &e;
   TileEmitter &t;
   VectorType vector;
-  Value packed;                  ///< scaled queries, [head_dim, query]
-  Value scores;                  ///< then their exponentials, [key, query]
-  Value sums;                    ///< [query, head_dim]
-  Value maxima, totals, factors; ///< of each query; what to multiply older sums by
-  Value staging;                 ///< keys, then values, or null
+  Value packed;                   ///< scaled queries, [head_dim, query]
+  Value scores;                   ///< then their exponentials, [key, query]
+  Value sums;                     ///< [query, value_dim]
+  Value maxima, totals, factors;  ///< of each query; what to multiply older sums by
+  Value keyStaging, valueStaging; ///< or null; may be the same
   TileRange range;
 };
 
@@ -175,7 +184,7 @@ FailureOr<AttentionKernel> buildAttentionForward(ModuleOp module, StringRef name
     return failure();
   int64_t heads = sizes.batch * sizes.kvHeads * sizes.group;
   return AttentionKernel{name.str(), heads * attentionTiles(sizes.sequence, profile), 1,
-                         2 * sizes.productFlops()};
+                         sizes.productFlops(sizes.headDim + sizes.valueWidth())};
 }
 
 } // namespace cleave::cpu

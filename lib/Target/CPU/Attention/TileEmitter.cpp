@@ -209,9 +209,9 @@ SmallVector<Value> TileEmitter::transposed(SmallVector<Value> vectors) {
   return vectors;
 }
 
-void TileEmitter::packTransposed(const HeadRows &from, Value first, Value count, int64_t width,
-                                 Value to, double scale) {
-  int64_t whole = width / lanes * lanes;
+void TileEmitter::packTransposed(const HeadRows &from, Value first, Value count, Value to,
+                                 double scale) {
+  int64_t width = from.width, whole = width / lanes * lanes;
   Value factor = splat(vectorOf(lanes), scale);
   loop(index(0), count, lanes, [&](Value i) {
     SmallVector<Value> pointers;
@@ -239,8 +239,8 @@ void TileEmitter::packTransposed(const HeadRows &from, Value first, Value count,
 }
 
 void TileEmitter::rowDots(const HeadRows &x, const HeadRows &y, Value first, Value count,
-                          int64_t width, Value to) {
-  int64_t whole = width / lanes * lanes;
+                          Value to) {
+  int64_t width = x.width, whole = width / lanes * lanes;
   loop(index(0), count, 1, [&](Value i) {
     Value xRow = rowOf(x, add(first, i)), yRow = rowOf(y, add(first, i));
     auto fold = [&](Type type, int64_t from, int64_t until, Value zero) {

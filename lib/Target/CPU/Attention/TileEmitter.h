@@ -42,6 +42,7 @@ struct HeadRows {
   Value base;         ///< of row 0
   int64_t stride = 0; ///< from row to row
   Value last;         ///< index of the last row
+  int64_t width = 1;  ///< elements of a row
 };
 
 /// The factors and the result of a product. Null members: see each.
@@ -119,12 +120,10 @@ public:
                  Value depthEnd);
 
   /// to[d * edge + i] = scale * row (first + i)[d] for i < count rounded up to
-  /// vectors, d < width.
-  void packTransposed(const HeadRows &from, Value first, Value count, int64_t width, Value to,
-                      double scale);
+  /// vectors.
+  void packTransposed(const HeadRows &from, Value first, Value count, Value to, double scale);
   /// to[i] = sum over d of x's row (first + i)[d] * y's, for i < count.
-  void rowDots(const HeadRows &x, const HeadRows &y, Value first, Value count, int64_t width,
-               Value to);
+  void rowDots(const HeadRows &x, const HeadRows &y, Value first, Value count, Value to);
   /// to[i] = element 0 of row (first + i), for i < count.
   void gather(const HeadRows &from, Value first, Value count, Value to);
 

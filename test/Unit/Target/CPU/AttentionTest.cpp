@@ -24,12 +24,14 @@ using Builder = decltype(&cpu::buildAttentionForward);
 size_t querySize(const AttentionSizes &s) {
   return s.batch * s.sequence * s.kvHeads * s.group * s.headDim;
 }
+size_t rowCount(const AttentionSizes &s) { return querySize(s) / s.headDim; }
 size_t keySize(const AttentionSizes &s) { return s.batch * s.keyRows() * s.kvHeads * s.headDim; }
+size_t valueSize(const AttentionSizes &s) { return keySize(s) / s.headDim * s.valueWidth(); }
 
 /// Inputs, and what attention makes of them in float64.
 struct Reference {
   AttentionSizes s;
-  Floats q, k, v, g;
+  Floats q, k, v, g, sinks;
   Doubles out, lse, dq, dk, dv;
   /// Of queries and keys, [batch, rows]; empty: the rows' numbers.
   Ints queryAt, keyAt;
@@ -37,9 +39,10 @@ struct Reference {
   Reference(const AttentionSizes &sizes, float magnitude, Ints queryPositions = {},
             Ints keyPositions = {})
       : s(sizes), q(normal(querySize(s), 1, magnitude)), k(normal(keySize(s), 2, magnitude)),
-        v(normal(keySize(s), 3)), g(normal(querySize(s), 4)), out(q.size()),
-        lse(q.size() / s.headDim), dq(q.size()), dk(k.size()), dv(k.size()),
-        queryAt(std::move(queryPositions)), keyAt(std::move(keyPositions)) {
+        v(normal(valueSize(s), 3)), g(normal(rowCount(s) * s.valueWidth(), 4)),
+        sinks(normal(s.sinks ? s.kvHeads * s.group : 0, 5, 2)), out(g.size()), lse(rowCount(s)),
+        dq(q.size()), dk(k.size()), dv(v.size()), queryAt(std::move(queryPositions)),
+        keyAt(std::move(keyPositions)) {
     for (int64_t b = 0; b < s.batch; ++b)
       for (int64_t h = 0; h < s.kvHeads; ++h)
         for (int64_t i = 0; i < s.group * s.sequence; ++i)
@@ -47,19 +50,23 @@ struct Reference {
   }
 
   void computeRow(int64_t b, int64_t h, int64_t group, int64_t i) {
-    const int64_t width = s.headDim;
+    const int64_t width = s.headDim, wide = s.valueWidth();
     const size_t row = ((b * s.sequence + i) * s.kvHeads + h) * s.group + group;
     auto keyRow = [&](int64_t j) { return ((b * s.keyRows() + j) * s.kvHeads + h) * width; };
+    auto valueRow = [&](int64_t j) { return ((b * s.keyRows() + j) * s.kvHeads + h) * wide; };
+    const double sink = s.sinks ? sinks[h * s.group + group] : -INFINITY;
     const int64_t at = queryAt.empty() ? i : queryAt[b * s.sequence + i];
     Ints seen;
     for (int64_t j = 0; j < s.keyRows(); ++j)
       if (int64_t other = keyAt.empty() ? j : keyAt[b * s.keyRows() + j];
           other <= at && (s.window == 0 || other > at - s.window))
         seen.push_back(static_cast<int32_t>(j));
-    if (seen.empty())
+    if (seen.empty()) {
+      lse[row] = s.sinks ? sink : 0;
       return;
+    }
     Doubles score(s.keyRows());
-    double most = -INFINITY, sum = 0, delta = 0;
+    double most = sink, sum = 0, delta = 0;
     for (int64_t j : seen) {
       for (int64_t d = 0; d < width; ++d)
         score[j] += double(q[row * width + d]) * k[keyRow(j) + d];
@@ -70,16 +77,19 @@ struct Reference {
     }
     for (int64_t j : seen)
       sum += std::exp(score[j] - most);
+    sum += s.sinks ? std::exp(sink - most) : 0;
     lse[row] = most + std::log(sum);
     for (int64_t j : seen)
-      for (int64_t d = 0; d < width; ++d)
-        out[row * width + d] += std::exp(score[j] - lse[row]) * v[keyRow(j) + d];
-    for (int64_t d = 0; d < width; ++d)
-      delta += out[row * width + d] * g[row * width + d];
+      for (int64_t d = 0; d < wide; ++d)
+        out[row * wide + d] += std::exp(score[j] - lse[row]) * v[valueRow(j) + d];
+    for (int64_t d = 0; d < wide; ++d)
+      delta += out[row * wide + d] * g[row * wide + d];
     for (int64_t j : seen) {
       double p = std::exp(score[j] - lse[row]), product = 0;
-      for (int64_t d = 0; d < width; ++d)
-        product += double(g[row * width + d]) * v[keyRow(j) + d];
+      for (int64_t d = 0; d < wide; ++d) {
+        product += double(g[row * wide + d]) * v[valueRow(j) + d];
+        dv[valueRow(j) + d] += p * g[row * wide + d];
+      }
       double slope = s.scale;
       if (s.cap > 0)
         slope *= 1 - score[j] / s.cap * (score[j] / s.cap);
@@ -87,7 +97,6 @@ struct Reference {
       for (int64_t d = 0; d < width; ++d) {
         dq[row * width + d] += ds * k[keyRow(j) + d];
         dk[keyRow(j) + d] += ds * q[row * width + d];
-        dv[keyRow(j) + d] += p * g[row * width + d];
       }
     }
   }
@@ -145,28 +154,33 @@ void expectAttention(const Reference &want, double tolerance,
                      const cpu::Profile &blocking = testProfile()) {
   const AttentionSizes &s = want.s;
   auto run = [&](Builder build, std::vector<Operand> inputs, std::initializer_list<size_t> sizes) {
+    const bool forward = inputs.size() == 3;
     if (s.hasPositions())
       inputs.insert(inputs.end(), {in(want.queryAt), in(want.keyAt)});
+    if (forward && s.sinks)
+      inputs.push_back(in(want.sinks));
+    AttentionSizes built = s;
+    built.sinks = forward && s.sinks; // they are in lse for the others
     for (size_t size : sizes)
       inputs.push_back(test::out(size));
-    return runAttention(build, s, inputs, blocking);
+    return runAttention(build, built, inputs, blocking);
   };
   const Floats out = toFloats(want.out), lse = toFloats(want.lse);
   auto forward = run(cpu::buildAttentionForward, {in(want.q), in(want.k), in(want.v)},
                      {out.size(), lse.size()});
-  expectRows(forward[0], want.out, s.headDim, tolerance, "out");
+  expectRows(forward[0], want.out, s.valueWidth(), tolerance, "out");
   // That of a query that sees nothing means nothing.
   for (size_t i = 0; i < lse.size(); ++i)
-    if (want.lse[i] == 0)
+    if (want.lse[i] == 0 && !s.sinks)
       forward[1][i] = 0;
   expectRows(forward[1], want.lse, 1, tolerance, "lse");
   const std::vector<Operand> inputs = {in(want.q), in(want.k), in(want.v),
                                        in(out),    in(lse),    in(want.g)};
-  auto query = run(cpu::buildAttentionBackwardQuery, inputs, {out.size()});
+  auto query = run(cpu::buildAttentionBackwardQuery, inputs, {want.q.size()});
   expectRows(query[0], want.dq, s.headDim, tolerance, "dq");
   auto keyValue = run(cpu::buildAttentionBackwardKeyValue, inputs, {want.k.size(), want.v.size()});
   expectRows(keyValue[0], want.dk, s.headDim, tolerance, "dk");
-  expectRows(keyValue[1], want.dv, s.headDim, tolerance, "dv");
+  expectRows(keyValue[1], want.dv, s.valueWidth(), tolerance, "dv");
 }
 
 void expectAttention(const AttentionSizes &s, float magnitude, double tolerance,
@@ -223,6 +237,59 @@ TEST(CappedAttention, WindowAndCapInSixteenLanes) {
   expectAttention({1, 205, 1, 2, 40, 0.15, 60, 2.0}, 1, 2e-5, cpu::Profile::avx512());
 }
 
+/// Keys of one width, values of another: DeepSeek's, odd ones, wider values.
+class WideAttention : public testing::TestWithParam<std::pair<int64_t, int64_t>> {};
+
+TEST_P(WideAttention, AgreesWithFloat64) {
+  auto [keys, values] = GetParam();
+  AttentionSizes s{2, 97, 2, 2, keys, 1 / std::sqrt(double(keys))};
+  s.valueDim = values;
+  expectAttention(s, 1, 1e-5);
+  s.window = 31;
+  s.cap = 3.0;
+  s.sinks = true;
+  expectAttention(s, 1, 2e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, WideAttention,
+                         testing::Values(std::pair(192, 128), std::pair(24, 16), std::pair(20, 33),
+                                         std::pair(1, 40), std::pair(17, 1), std::pair(64, 128)));
+
+TEST(Sinks, AgreeWithFloat64) {
+  for (int64_t sequence : {1, 7, 49, 130}) {
+    AttentionSizes s{2, sequence, 3, 2, 24, 0.3};
+    s.sinks = true;
+    expectAttention(s, 1, 1e-5);
+  }
+  AttentionSizes s{1, 205, 1, 3, 40, 0.15, 60};
+  s.sinks = true;
+  expectAttention(s, 1, 2e-5, cpu::Profile::avx512());
+}
+
+// Far above and far below all scores: all weight, or none.
+TEST(Sinks, OfAnySize) {
+  AttentionSizes s{1, 60, 2, 1, 16, 0.25};
+  s.sinks = true;
+  const Reference plain(s, 1);
+  auto run = [&](float sink) {
+    return runAttention(cpu::buildAttentionForward, s,
+                        {in(plain.q), in(plain.k), in(plain.v), in(Floats{sink, -sink}),
+                         out(plain.q.size()), out(plain.lse.size())});
+  };
+  auto got = run(200);
+  for (size_t row = 0; row < 120; row += 2)
+    for (size_t d = 0; d < 16; ++d)
+      ASSERT_EQ(got[0][row * 16 + d], 0.0f);
+  EXPECT_EQ(got[1][0], 200.0f);
+  s.sinks = false;
+  auto without = runAttention(
+      cpu::buildAttentionForward, s,
+      {in(plain.q), in(plain.k), in(plain.v), out(plain.q.size()), out(plain.lse.size())});
+  for (size_t row = 1; row < 120; row += 2)
+    for (size_t d = 0; d < 16; ++d)
+      ASSERT_EQ(got[0][row * 16 + d], without[0][row * 16 + d]);
+}
+
 /// Rank `rank`'s rows of a sequence in zig-zag order over `ranks`, `batch` times; behind
 /// its last one position 0.
 Ints blockOfOrder(int64_t batch, int64_t length, int64_t ranks, int64_t rank) {
@@ -275,6 +342,12 @@ TEST(AttentionAtPositions, SixteenLanes) {
                   cpu::Profile::avx512());
 }
 
+TEST(AttentionAtPositions, WideValuesInSixteenLanes) {
+  AttentionSizes s{1, 103, 2, 2, 40, 0.15, 60, 0, 205, 24};
+  expectAttention(Reference(s, 1, blockOfOrder(1, 205, 2, 1), wholeOrder(1, 205, 2)), 2e-5,
+                  cpu::Profile::avx512());
+}
+
 // Any positions at all: repeated ones, keys that nobody sees, queries that see nothing.
 TEST(AttentionAtPositions, AnyPositions) {
   AttentionSizes s{1, 61, 2, 1, 40, 0.3, 0, 0, 117};
@@ -286,6 +359,9 @@ TEST(AttentionAtPositions, AnyPositions) {
   expectAttention(Reference(s, 1, queries, keys), 1e-5);
   s.window = 9;
   s.cap = 0.7;
+  expectAttention(Reference(s, 1, queries, keys), 2e-5);
+  s.sinks = true;
+  s.valueDim = 19;
   expectAttention(Reference(s, 1, queries, keys), 2e-5);
 }
 
@@ -308,11 +384,11 @@ TEST(AttentionAtPositions, HiddenTilesAreNotRead) {
 
 TEST(AttentionSizesTest, CountVisiblePairs) {
   // 8 positions: 36 pairs, 26 within a window of 4.
-  EXPECT_EQ((AttentionSizes{1, 8, 1, 1, 1}.productFlops()), 2 * 36);
-  EXPECT_EQ((AttentionSizes{1, 8, 1, 1, 1, 1, 4}.productFlops()), 2 * 26);
-  EXPECT_EQ((AttentionSizes{1, 8, 1, 1, 1, 1, 9}.productFlops()), 2 * 36);
+  EXPECT_EQ((AttentionSizes{1, 8, 1, 1, 1}.productFlops(1)), 2 * 36);
+  EXPECT_EQ((AttentionSizes{1, 8, 1, 1, 1, 1, 4}.productFlops(1)), 2 * 26);
+  EXPECT_EQ((AttentionSizes{1, 8, 1, 1, 1, 1, 9}.productFlops(1)), 2 * 36);
   // Half of the queries, dealt out evenly.
-  EXPECT_EQ((AttentionSizes{1, 4, 1, 1, 1, 1, 0, 0, 8}.productFlops()), 36);
+  EXPECT_EQ((AttentionSizes{1, 4, 1, 1, 1, 1, 0, 0, 8}.productFlops(1)), 36);
 }
 
 // What lies before the window is not read either.
@@ -396,6 +472,10 @@ TEST(AttentionErrors, NameTheKernelAndTheReason) {
   EXPECT_EQ(refusal({1, 0, 1, 1, 16}, avx2), "attention kernel 'a' has a size below 1");
   EXPECT_EQ(refusal({1, 8, 1, 1, 513}, avx2),
             "attention kernel 'a' has heads of 513 elements; at most 512 are supported");
+  AttentionSizes wide{1, 8, 1, 1, 16};
+  wide.valueDim = 600;
+  EXPECT_EQ(refusal(wide, avx2),
+            "attention kernel 'a' has heads of 600 elements; at most 512 are supported");
   EXPECT_EQ(refusal({1, 8, 1, 1, 16, INFINITY}, avx2),
             "attention kernel 'a' has a scale that is not finite");
   EXPECT_EQ(refusal({1, 8, 1, 1, 16}, odd),
