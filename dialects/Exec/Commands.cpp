@@ -272,3 +272,26 @@ LogicalResult AllToAllOp::verifyGroup(int64_t members) {
   return verifyBytes(*this, getSource(), getSplitFirst() ? cutSecond : cutFirst, getTarget(),
                      getSplitFirst() ? cutFirst : cutSecond);
 }
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+int64_t AllReduceOp::getMessageBytes(int64_t members) {
+  return members > 1 ? getTarget().getBytes() : 0;
+}
+
+int64_t AllGatherOp::getMessageBytes(int64_t members) {
+  return members > 1 ? members * getSource().getBytes() : 0;
+}
+
+int64_t ReduceScatterOp::getMessageBytes(int64_t members) {
+  return members > 1 ? members * getTarget().getBytes() : 0;
+}
+
+int64_t AllToAllOp::getMessageBytes(int64_t members) {
+  ArrayRef<int64_t> cut = getCut();
+  return members > 1 ? product({members, cut[0], dist::blockSize(cut[1], members), cut[2],
+                                dist::blockSize(cut[3], members), cut[4], elementBytes(getType())})
+                     : 0;
+}

@@ -84,12 +84,17 @@ def Exec_CopyOp : Exec_Command<"copy", (ins Exec_AtAttr:$source, Exec_AtAttr:$ta
 }
 
 /// A command in which the ranks of a group take part.
-class Exec_Exchange<string mnemonic, dag args, string format>
+///
+/// What is sent counts blocks with their padding, as communicators do. Where the value lay
+/// before and lies after it may stand in `dist.from` and `dist.to`, the names of its
+/// dimensions in `dist.names`.
+class Exec_Exchange<string mnemonic, dag args, string format,
+                    list<string> methods = ["getMessageBytes"]>
   : Exec_Command<mnemonic,
       !con((ins Exec_ElementType:$type, Exec_AtAttr:$source, Exec_AtAttr:$target, StrAttr:$group),
            args),
       "$type $source `to` $target " # format # " `on` $group",
-      ["getAlignment", "verifyGroup"]> {
+      !listconcat(["getAlignment", "verifyGroup"], methods)> {
   let hasVerifier = 0;
   let extraClassDefinition = [{
     ::llvm::SmallVector<::cleave::exec::AtAttr> $cppClass::getAddresses() {
@@ -117,7 +122,7 @@ def Exec_ReduceScatterOp : Exec_Exchange<"reduce_scatter",
   let summary = "Combines wholes over a group and leaves each rank its block";
 }
 
-def Exec_SliceOp : Exec_Exchange<"slice", (ins DenseI64ArrayAttr:$cut), "`cut` $cut"> {
+def Exec_SliceOp : Exec_Exchange<"slice", (ins DenseI64ArrayAttr:$cut), "`cut` $cut", []> {
   let summary = "The rank's block of a whole, padded with zeros; nothing is sent";
 }
 

@@ -92,6 +92,11 @@ def Exec_CommandInterface : OpInterface<"CommandOpInterface"> {
                     "::mlir::StringAttr", "getGroupAttr", (ins), "", [{ return {}; }]>,
     InterfaceMethod<"Sizes against a group of `members` ranks.", "::llvm::LogicalResult",
                     "verifyGroup", (ins "int64_t":$members), "", [{ return ::llvm::success(); }]>,
+    InterfaceMethod<[{
+        Bytes of the message that goes through a group of `members` ranks: the whole buffer
+        of a reduction on all, the gathered one, the scattered one, what is sent to all. 0:
+        nothing is sent.
+      }], "int64_t", "getMessageBytes", (ins "int64_t":$members), "", [{ return 0; }]>,
     InterfaceMethod<"The path of the operators it came from.", "::llvm::StringRef", "getLabel">,
     InterfaceMethod<"Bytes read and written, for reports.", "uint64_t", "getBytes">,
     InterfaceMethod<"Arithmetic operations, for reports.", "uint64_t", "getFlops">,

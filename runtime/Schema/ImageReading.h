@@ -49,5 +49,7 @@ template <typename Read> void eachObject(ObjectReader &in, const std::string &ke
 
 void readCommands(ObjectReader &in, const std::string &key, std::vector<Command> &commands);
 void readPipeline(ObjectReader &in, Pipeline &pipeline);
+/// Nothing where there is none.
+void readTraffic(ObjectReader &in, Program &program);
 
 } // namespace cleave::rt::reading

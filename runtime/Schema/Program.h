@@ -473,6 +473,40 @@ struct Group {
   std::vector<int64_t> ranksOf(const Mesh &mesh, int64_t rank) const;
 };
 
+/// Messages of one kind and their bytes, as a communicator or a channel counts them
+/// (runtime/Comm/Communicator.h).
+struct MessageCount {
+  int64_t calls = 0;
+  int64_t bytes = 0;
+  auto operator<=>(const MessageCount &) const = default;
+};
+
+/// What a rank of the program exchanges in a step, as the compiler's table of communication
+/// has it (`--emit=comm`). A rank's counters must come to just this.
+struct Traffic {
+  struct Collective {
+    /// Of more than one rank.
+    int32_t group = 0;
+    /// "all_reduce", "all_gather", "reduce_scatter" or "all_to_all".
+    std::string kind;
+    MessageCount count;
+    bool isLike(const Collective &other) const {
+      return group == other.group && kind == other.kind;
+    }
+  };
+  struct Transfer {
+    /// A send or a receipt.
+    PipelineAction::Kind kind = PipelineAction::Kind::SendActivation;
+    /// The other side, as an index over the pipeline's axes.
+    int32_t peer = 0;
+    MessageCount count;
+    bool isLike(const Transfer &other) const { return kind == other.kind && peer == other.peer; }
+  };
+  /// None twice.
+  std::vector<Collective> collectives;
+  std::vector<Transfer> transfers;
+};
+
 /// What the compiler expected, for reports. Absent = not predicted.
 struct Prediction {
   /// Peak resident memory of one rank.
@@ -500,6 +534,8 @@ struct Program {
   Entries entries;
   /// Then `microbatch` is empty.
   std::optional<Pipeline> pipeline;
+  /// Absent in images made by hand and by earlier versions: counters are not compared.
+  std::optional<Traffic> traffic;
   Prediction prediction;
   /// The model's config.json, byte for byte, for export.
   std::string configText;
@@ -536,10 +572,10 @@ struct Program {
 /// alignment of regions, shapes against regions, overlap rules, batch arithmetic,
 /// the program's own part of a pipeline. Errors: `image.segment`, `image.region`,
 /// `image.mesh`, `image.batch`, `image.state`, `image.exchange`, `image.constant`,
-/// `image.group`, `image.command`, `image.pipeline`. The message names the entry and
-/// the command's index and label, in a repeat the iteration too: commands of a
-/// repeat are checked as each iteration runs them. What programs of a pipeline must
-/// have in common is checked by the other `validate`, of runtime/Schema/Image.h.
+/// `image.group`, `image.command`, `image.pipeline`, `image.traffic`. The message names the entry
+/// and the command's index and label, in a repeat the iteration too: commands of a repeat are
+/// checked as each iteration runs them. What programs of a pipeline must have in common is checked
+/// by the other `validate`, of runtime/Schema/Image.h.
 Status validate(const Program &program);
 
 } // namespace cleave::rt

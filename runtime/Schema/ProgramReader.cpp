@@ -424,6 +424,7 @@ void readOwn(ObjectReader &in, Program &program, bool hasPipeline) {
       in.absorb(from->finish());
     }
   }
+  readTraffic(in, program);
   readPrediction(in, program.prediction);
 }
 

@@ -262,6 +262,7 @@ Status validate(const Program &program) {
   if (program.pipeline)
     CLEAVE_RT_RETURN_IF_ERROR(validateStages(program));
   CLEAVE_RT_RETURN_IF_ERROR(validateGroups(program));
+  CLEAVE_RT_RETURN_IF_ERROR(validateTraffic(program));
   CLEAVE_RT_RETURN_IF_ERROR(checkState(program));
   CLEAVE_RT_RETURN_IF_ERROR(checkExchange(program));
   CLEAVE_RT_RETURN_IF_ERROR(checkConstants(program));

@@ -318,6 +318,28 @@ std::string regionsText(const std::vector<Region> &regions) {
   return out.take();
 }
 
+void messages(JsonWriter &out, const MessageCount &count) {
+  out.key("calls").value(count.calls).key("bytes").value(count.bytes);
+}
+
+std::string trafficText(const Traffic &traffic) {
+  JsonWriter out;
+  out.beginObject().key("collectives").beginArray();
+  for (const Traffic::Collective &each : traffic.collectives) {
+    out.beginObject().key("group").value(each.group).key("kind").value(each.kind);
+    messages(out, each.count);
+    out.endObject();
+  }
+  out.endArray().key("transfers").beginArray();
+  for (const Traffic::Transfer &each : traffic.transfers) {
+    out.beginObject().key("kind").value(nameOf(each.kind)).key("peer").value(each.peer);
+    messages(out, each.count);
+    out.endObject();
+  }
+  out.endArray().endObject();
+  return out.take();
+}
+
 std::string predictionText(const Prediction &prediction) {
   JsonWriter out;
   out.beginObject();
@@ -400,6 +422,8 @@ void ownMembers(ObjectText &out, const Program &program) {
       out.commands(nameOf(static_cast<EntryKind>(i)), program.entries[i]);
   if (program.pipeline)
     out.member("pipeline", pipelineText(*program.pipeline, out.inner()));
+  if (program.traffic)
+    out.member("traffic", trafficText(*program.traffic));
   out.member("prediction", predictionText(program.prediction));
 }
 

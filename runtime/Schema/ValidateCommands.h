@@ -27,6 +27,9 @@ Status validateCommands(const Program &program);
 /// `image.group`: axes and members, and that all ranks of the program take part.
 Status validateGroups(const Program &program);
 
+/// `image.traffic`: what a step exchanges names groups and neighbours that there are.
+Status validateTraffic(const Program &program);
+
 /// `image.pipeline`: the program's stages, their boundaries and entries.
 Status validateStages(const Program &program);
 

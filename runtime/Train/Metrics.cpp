@@ -125,6 +125,13 @@ Status MetricsLog::write(const EvalMetrics &metrics) {
   return writeLine(out.take());
 }
 
+Status MetricsLog::writeTraffic(uint64_t step, uint64_t steps, const JsonValue &ranks) {
+  JsonWriter out;
+  out.beginObject().key("step").value(step).key("traffic").beginObject();
+  out.key("steps").value(steps).key("ranks").value(ranks).endObject().endObject();
+  return writeLine(out.take());
+}
+
 ProgressLine::ProgressLine(int descriptor, bool isTerminal, uint64_t totalSteps)
     : descriptor(descriptor), isTerminal(isTerminal), totalSteps(totalSteps) {}
 

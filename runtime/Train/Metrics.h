@@ -6,6 +6,7 @@
 //   {"step": 1, "loss": …, "grad_norm": …, "lr": …, "tokens": …,
 //    "tokens_per_s": …, "time": …}                           one per step
 //   {"step": 10, "eval_loss": …, "eval_tokens": …}           one per evaluation
+//   {"step": 10, "traffic": {"steps": …, "ranks": …}}        at the end, with --profile
 //
 // A loss that is not finite is written as null.
 #pragma once
@@ -58,6 +59,9 @@ public:
   Status writeHeader(const JsonValue &plan, const JsonValue &host);
   Status write(const StepMetrics &metrics);
   Status write(const EvalMetrics &metrics);
+  /// What the ranks of this process exchanged in the last `steps` steps, the last of which was
+  /// `step`.
+  Status writeTraffic(uint64_t step, uint64_t steps, const JsonValue &ranks);
 
 private:
   Status writeLine(std::string line);

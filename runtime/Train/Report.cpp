@@ -172,6 +172,10 @@ void completeSummary(const RunSetup &setup, const RunResult &result, uint64_t pe
     summary.remark(fmt::format("saved: {}/step-{}", setup.flags.checkpoint, *result.savedStep));
   if (!setup.flags.exportFolder.empty())
     summary.remark(fmt::format("exported: {}/model.safetensors", setup.flags.exportFolder));
+  for (const TrafficLine &line : result.traffic)
+    summary.remark(fmt::format("rank 0 exchanged in {} steps: {} {}: {} messages, {} bytes",
+                               result.stepsDone - setup.firstStep, line.kind, describe(line),
+                               line.count.calls, line.count.bytes));
   if (result.profile.empty())
     return;
   summary.remark(fmt::format("{:<40} {:>8} {:>10} {:>10} {:>10}", "rank 0 by command", "calls",

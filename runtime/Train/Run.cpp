@@ -61,6 +61,7 @@ Status Run::prepare(std::string_view text, Image given) {
     CLEAVE_RT_RETURN_IF_ERROR(openLog());
   shared.memories.resize(static_cast<size_t>(program().mesh.world()));
   shared.uses.resize(shared.memories.size());
+  shared.traffic.resize(shared.memories.size());
   return {};
 }
 

@@ -48,6 +48,7 @@ private:
   std::unique_ptr<Executor> executor;
   /// Where the program has one.
   std::unique_ptr<PipelineRunner> pipeline;
+  std::optional<StepTraffic> traffic;
   std::optional<BatchReader> reader, evalReader;
   /// First sample and micro-batch of what is in the program's input now.
   std::optional<std::pair<uint64_t, int64_t>> filled;
@@ -77,6 +78,8 @@ Status RankTrainer::prepare() {
     }
     groups.push_back(communicator);
   }
+  CLEAVE_RT_ASSIGN_OR_RETURN(StepTraffic counters, StepTraffic::create(program, world, groups));
+  traffic.emplace(std::move(counters));
   CLEAVE_RT_ASSIGN_OR_RETURN(executor,
                              Executor::create(program, world.rank(), setup.kernels, pool,
                                               std::move(groups), {.profile = setup.flags.profile}));
@@ -245,6 +248,7 @@ Status RankTrainer::finish(uint64_t step) {
   if (setup.evalData && step == setup.steps)
     CLEAVE_RT_RETURN_IF_ERROR(evaluate(step));
   shared.uses[world.rank()] = executor->memoryUse();
+  shared.traffic[world.rank()] = traffic->lines();
   everyone->setPurpose("the end");
   CLEAVE_RT_RETURN_IF_ERROR(everyone->barrier());
   if (world.leadsProcess())
@@ -254,11 +258,17 @@ Status RankTrainer::finish(uint64_t step) {
     // Ranks elsewhere have left nothing here.
     for (const MemoryUse &use : shared.uses)
       shared.result.memory += use;
-    if (setup.flags.profile)
+    if (setup.flags.profile) {
       shared.result.profile = summarise(program, executor->commands(), executor->profile());
+      shared.result.traffic = shared.traffic[world.rank()];
+      CLEAVE_RT_RETURN_IF_ERROR(
+          shared.log.writeTraffic(step, step - setup.firstStep, trafficJson(shared.traffic)));
+    }
   }
   if (!setup.flags.exportFolder.empty())
     CLEAVE_RT_RETURN_IF_ERROR(exportWeights());
+  // Behind all that is kept of the run, so that a mistake of ours costs none of it.
+  CLEAVE_RT_RETURN_IF_ERROR(traffic->check());
   // Nobody frees its memory while it is being exported.
   return everyone->barrier();
 }
@@ -282,7 +292,10 @@ Status RankTrainer::run() {
   while (step < setup.steps && !stop) {
     const double before = secondsSinceStart();
     world.enterStep(++step);
-    if (const Status status = trainStep(step); !status.ok()) {
+    traffic->enter();
+    const Status status = trainStep(step);
+    traffic->leave();
+    if (!status.ok()) {
       Error error = status.error();
       error.notes.push_back({{}, fmt::format("on rank {} in step {}", world.rank(), step)});
       return error;

@@ -16,6 +16,7 @@
 #include "runtime/Train/Metrics.h"
 #include "runtime/Train/Saving.h"
 #include "runtime/Train/Schedule.h"
+#include "runtime/Train/StepTraffic.h"
 #include "runtime/Train/Weights.h"
 
 #include <chrono>
@@ -64,11 +65,13 @@ struct RunResult {
   /// Of all ranks of this process.
   MemoryUse memory;
   std::vector<ProfileLine> profile;
+  /// With --profile what the steps of rank 0 sent and received.
+  std::vector<TrafficLine> traffic;
 };
 
 /// What the ranks of this process share. Between two barriers only its first rank
-/// writes it, but for `memories` and `uses`, of which each rank writes its own. Progress and
-/// summary are there in the process of rank 0.
+/// writes it, but for `memories`, `uses` and `traffic`, of which each rank writes its own.
+/// Progress and summary are there in the process of rank 0.
 struct SharedRun {
   /// Where parameters come from; freed once every rank has its blocks, since
   /// mapped files count as resident memory.
@@ -76,6 +79,8 @@ struct SharedRun {
   std::optional<Checkpoint> checkpoint;
   std::vector<const RankMemory *> memories;
   std::vector<MemoryUse> uses;
+  /// What each rank here counted in its steps.
+  std::vector<std::vector<TrafficLine>> traffic;
   MetricsLog log;
   std::optional<ProgressLine> progress;
   std::optional<RunSummary> summary;
@@ -84,7 +89,8 @@ struct SharedRun {
 
 /// Runs one rank from its first step to the end of the run (steps, saves,
 /// evaluations, export). Kinds: those of its parts, and
-/// `train.loss_not_finite` and `train.gradient_not_finite`, which name the step.
+/// `train.loss_not_finite` and `train.gradient_not_finite`, which name the step, and
+/// `runtime.traffic_mismatch` at the end.
 Status trainRank(const RunSetup &setup, SharedRun &shared, World &world);
 
 } // namespace cleave::rt

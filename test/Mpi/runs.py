@@ -9,6 +9,7 @@ import signal
 
 import mpi_harness
 from mpi_harness import harness, numbers, start, finish, run
+import traffic
 
 LAYOUT = "dp=2,tp=2"
 
@@ -61,6 +62,19 @@ class Runs(mpi_harness.Case):
                 self.assertEqual(sorted(os.listdir(folder)), ["step-7"])
                 gone_on = ways[second](12, *flags, weights=False)
                 self.assertEqual(gone_on, straight[7:])
+
+    def test_counters_are_those_of_the_table(self):
+        """Each rank compares its own at the end, wherever it is; the first process's are logged."""
+        for pins, processes in ((LAYOUT, 2), (LAYOUT, 4), ("dp=2,cp=2,zero=2", 4),
+                                ("dp=4,zero=3", 2), ("tp=2,pp=2,sp=1,micro_batch=2", 4)):
+            with self.subTest(pins=pins, processes=processes):
+                command, log = self.golden_command(self.binary(pins), 3, "--profile")
+                self.assertDone(run(processes, command))
+                steps, counts, ranks = traffic.counted(log)
+                self.assertEqual((steps, sorted(ranks)), (3, list(range(4 // processes))))
+                # No rank counts what none was to, and none more often than planned.
+                self.assertLessEqual(counts, traffic.planned(
+                    self, traffic.table(self, "t0", 4, pins), 3))
 
     def test_another_layout_goes_on_from_what_processes_saved(self):
         folder = self.path("saved")

@@ -1,5 +1,6 @@
 //===- Compile.cpp - cleave compile ------------------------------------------===//
 
+#include "CommText.h"
 #include "CompileRequest.h"
 #include "ModelInput.h"
 #include "Output.h"
@@ -46,6 +47,7 @@ private:
   rt::Status apply() { return applyPhase(*module, *chosen, optimizerOf(request.recipe)); }
   rt::Status dist() { return distPhase(*module); }
   rt::Status exec() { return execPhase(*module, request.profile); }
+  rt::Status comm();
   rt::Status image();
   rt::Status cuda();
   rt::Status binary();
@@ -76,6 +78,8 @@ private:
     out.beginObject().key("phase").value(phase).key(key).value(value);
     if (phase == "pipe")
       writeScheduleJson(out.key("schedule"), *pipeline);
+    if (phase == "comm")
+      writeCommunicationJson(out.key("communication"), traffic, request.plan.ranks);
     out.endObject();
     std::fputs((out.take() + "\n").c_str(), stdout);
   }
@@ -89,6 +93,7 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module, chosen, pipeline;
   std::optional<CompiledImage> compiled;
   std::string cudaText;
+  std::vector<TrafficRow> traffic;
 
   struct Phase {
     std::string_view name;
@@ -115,6 +120,9 @@ std::span<const Compilation::Phase> Compilation::phases() {
       {"dist", &Compilation::dist, printModule},
       {"exec", &Compilation::exec,
        [](Compilation &c) { return c.textOf(*withKernelsDeclared(*c.module)); }},
+      {"comm", &Compilation::comm,
+       [](Compilation &c) { return communicationText(c.traffic, c.request.plan.ranks); },
+       /*onRequest=*/true},
       {"image", &Compilation::image,
        [](Compilation &c) { return rt::toImageText(c.compiled->image); }},
       {"kernels", nullptr, [](Compilation &c) { return c.textOf(*c.compiled->kernels); }},
@@ -194,6 +202,19 @@ rt::Status Compilation::checkBudget() {
 
 rt::Status Compilation::pipe() {
   CLEAVE_RT_ASSIGN_OR_RETURN(pipeline, pipePhase(*chosen));
+  return rt::Status::success();
+}
+
+/// How often a step goes through the model.
+static int64_t microBatchesOf(plan::SolutionOp solution) {
+  auto batch = plan::entry<plan::BatchOp>(solution);
+  plan::AxisTable axes(solution);
+  auto list = plan::entry<plan::LayoutOp>(solution).getDims().getAs<mlir::ArrayAttr>("batch");
+  return batch.getGlobal() / (batch.getMicro() * (list ? axes.size(axes.expand(list)) : 1));
+}
+
+rt::Status Compilation::comm() {
+  traffic = trafficOf(*module, microBatchesOf(solutionOf(*chosen)));
   return rt::Status::success();
 }
 

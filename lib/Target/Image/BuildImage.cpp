@@ -1,6 +1,7 @@
 //===- BuildImage.cpp - From exec to an image ------------------------------===//
 
 #include "cleave/Target/Image/Image.h"
+#include "cleave/Target/Image/Traffic.h"
 #include "dialects/Pipe/Pipe.h"
 #include "lib/Target/Image/WriteProgram.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -42,6 +43,7 @@ rt::StatusOr<CompiledImage> buildImage(ModuleOp module, const ImageSettings &set
     image.image.programs.push_back(image::writeProgram(program, table ? &*table : nullptr));
     describe(image.image.programs.back(), settings);
   }
+  setTraffic(image.image.programs, module);
   if (rt::Status valid = rt::validate(image.image); !valid.ok())
     return valid;
   image.kernels = ModuleOp::create(module.getLoc());

@@ -1,6 +1,7 @@
 //===- Exchanges.cpp - Operators of dist as commands -----------------------===//
 
 #include "lib/Target/Image/Exchanges.h"
+#include "dialects/NN/NN.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -28,6 +29,17 @@ static SmallVector<int64_t> cutOf(dist::AllToAllOp op) {
           HostTensor::count(source.drop_front(second + 1))};
 }
 
+/// What reports say of an exchange: where its value lies before and after it.
+static void copyNotes(Operation *from, Operation *to) {
+  for (StringRef name : {"dist.from", "dist.to"})
+    if (Attribute note = from->getAttr(name))
+      to->setAttr(name, note);
+  SmallVector<Attribute> names;
+  llvm::append_range(names, nn::dimNames(cast<RankedTensorType>(from->getOperand(0).getType())));
+  if (from->hasAttr("dist.from") && !names.empty())
+    to->setAttr("dist.names", ArrayAttr::get(from->getContext(), names));
+}
+
 namespace {
 struct ExchangeWriter {
   OpBuilder &b;
@@ -38,8 +50,10 @@ struct ExchangeWriter {
 
   /// `sizes` is what a command has beside type, addresses and group.
   template <typename Command> bool add(ArrayAttr axes, auto... sizes) {
-    Command::create(b, op->getLoc(), getElementTypeOrSelf(op->getOperand(0)), source, target,
-                    layout.group(axes).getValue(), sizes..., label, source.getBytes());
+    auto made =
+        Command::create(b, op->getLoc(), getElementTypeOrSelf(op->getOperand(0)), source, target,
+                        layout.group(axes).getValue(), sizes..., label, source.getBytes());
+    copyNotes(op, made);
     return true;
   }
 };
@@ -55,10 +69,11 @@ bool addExchange(OpBuilder &b, Operation *op, exec::Address source, exec::Addres
                                              isSum ? exec::Reduction::Sum : exec::Reduction::Max);
       })
       .Case([&](dist::StageSumOp o) {
-        exec::AllReduceOp::create(b, op->getLoc(), getElementTypeOrSelf(o.getType()), writer.source,
-                                  writer.target,
-                                  layout.group(o.getAxes(), o.getRanksAttr()).getValue(),
-                                  exec::Reduction::Sum, label, writer.source.getBytes());
+        auto made = exec::AllReduceOp::create(
+            b, op->getLoc(), getElementTypeOrSelf(o.getType()), writer.source, writer.target,
+            layout.group(o.getAxes(), o.getRanksAttr()).getValue(), exec::Reduction::Sum, label,
+            writer.source.getBytes());
+        copyNotes(op, made);
         return true;
       })
       .Case([&](dist::AllGatherOp o) {

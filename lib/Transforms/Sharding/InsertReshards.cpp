@@ -30,7 +30,10 @@ static unsigned insertIn(Block &block) {
       Value &reshard = made[{v, wants}];
       if (!reshard) {
         OpBuilder b(&op);
-        reshard = dist::ReshardOp::create(b, op.getLoc(), v.getType(), v, has, wants);
+        auto made = dist::ReshardOp::create(b, op.getLoc(), v.getType(), v, has, wants);
+        if (StringAttr name = reportedName(v, &op))
+          made->setAttr("nn.path", name);
+        reshard = made;
         ++count;
       }
       op.setOperand(i, reshard);

@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cleave/Transforms/Sharding/Sharding.h"
+#include "lib/Transforms/Sharding/Notes.h"
 
 using namespace mlir;
 namespace cleave {
@@ -25,8 +26,9 @@ namespace {
 class ReshardLowering {
 public:
   ReshardLowering(OpBuilder &b, Location loc, Value value, RankedTensorType whole,
-                  ShardingAttr source, const dist::Mesh &mesh)
-      : b(b), loc(loc), value(value), whole(whole), mesh(mesh), partial(source.getPartial()) {
+                  ShardingAttr source, const dist::Mesh &mesh, StringAttr path)
+      : b(b), loc(loc), value(value), whole(whole), mesh(mesh), path(path),
+        partial(source.getPartial()), apart(source.getApart()) {
     for (unsigned d = 0; d < source.getDims().size(); ++d)
       dims.push_back(source.axes(d));
   }
@@ -66,6 +68,19 @@ private:
     return outer.empty() || outer.size() == all.size() || whole.getDimSize(d) % mesh.size(all) == 0;
   }
 
+  /// Where the value lies now.
+  ShardingAttr placement() {
+    return ShardingAttr::get(b.getContext(), dims, partial, apart && !partial.empty());
+  }
+
+  /// Makes `exchange`, which came from `before`, the value.
+  void setExchanged(Operation *exchange, ShardingAttr before) {
+    noteExchange(exchange, before, placement());
+    if (path)
+      exchange->setAttr("nn.path", path);
+    value = exchange->getResult(0);
+  }
+
   /// Completes partial axes by which the target cuts dimension `d` next.
   void scatterPartial(unsigned d, const Axes &wanted) {
     if (!isPrefix(dims[d], wanted) || !nests(d, dims[d], wanted))
@@ -74,9 +89,11 @@ private:
     if (more.empty() ||
         !llvm::all_of(more, [&](StringAttr a) { return llvm::is_contained(partial, a); }))
       return;
+    ShardingAttr before = placement();
     dims[d] = wanted;
     llvm::erase_if(partial, [&](StringAttr a) { return llvm::is_contained(more, a); });
-    value = dist::ReduceScatterOp::create(b, loc, type(), value, meshName(), list(more), d);
+    setExchanged(dist::ReduceScatterOp::create(b, loc, type(), value, meshName(), list(more), d),
+                 before);
   }
 
   void completePartial(ShardingAttr target) {
@@ -86,9 +103,11 @@ private:
         done.push_back(a);
     if (done.empty())
       return;
+    ShardingAttr before = placement();
     llvm::erase_if(partial, [&](StringAttr a) { return llvm::is_contained(done, a); });
-    value = dist::AllReduceOp::create(b, loc, value.getType(), value, meshName(), list(done),
-                                      dist::Reduction::Sum);
+    setExchanged(dist::AllReduceOp::create(b, loc, value.getType(), value, meshName(), list(done),
+                                           dist::Reduction::Sum),
+                 before);
   }
 
   bool isUsed(StringAttr axis) {
@@ -126,9 +145,11 @@ private:
         continue;
       if (Axes(dims[from].begin() + left.size(), dims[from].end()) != more)
         continue;
+      ShardingAttr before = placement();
       dims[d] = wanted;
       dims[from] = left;
-      value = dist::AllToAllOp::create(b, loc, type(), value, meshName(), list(more), d, from);
+      setExchanged(dist::AllToAllOp::create(b, loc, type(), value, meshName(), list(more), d, from),
+                   before);
       return;
     }
   }
@@ -146,8 +167,10 @@ private:
     if (!nests(d, kept, dims[d]) || !nests(d, kept, wanted))
       kept.clear();
     Axes dropped(dims[d].begin() + kept.size(), dims[d].end());
+    ShardingAttr before = placement();
     dims[d] = kept;
-    value = dist::AllGatherOp::create(b, loc, type(), value, meshName(), list(dropped), d);
+    setExchanged(dist::AllGatherOp::create(b, loc, type(), value, meshName(), list(dropped), d),
+                 before);
   }
 
   void keepFirst(ShardingAttr target) {
@@ -164,14 +187,17 @@ private:
   Value value;
   RankedTensorType whole;
   const dist::Mesh &mesh;
+  StringAttr path;
   SmallVector<Axes> dims;
   Axes partial;
+  bool apart;
 };
 } // namespace
 
 Value lowerReshard(OpBuilder &builder, Location loc, Value value, RankedTensorType whole,
-                   ShardingAttr source, ShardingAttr target, const dist::Mesh &mesh) {
-  return ReshardLowering(builder, loc, value, whole, source, mesh).run(target);
+                   ShardingAttr source, ShardingAttr target, const dist::Mesh &mesh,
+                   StringAttr path) {
+  return ReshardLowering(builder, loc, value, whole, source, mesh, path).run(target);
 }
 
 } // namespace cleave

@@ -182,6 +182,36 @@ LogicalResult checkGiven(ModuleOp module, const Mesh &mesh) { return check(modul
 
 LogicalResult checkNotes(ModuleOp module, const Mesh &mesh) { return check(module, mesh, true); }
 
+StringAttr reportedName(Value value, Operation *user) {
+  Operation *maker = value.getDefiningOp();
+  if (auto state = dyn_cast_or_null<StateOpInterface>(maker)) {
+    std::string name = state.getStateSymbol().str();
+    size_t open = name.find('{'), close = name.find('}');
+    if (close != std::string::npos && close > open + 1)
+      name.replace(open, close - open + 1, "*");
+    return StringAttr::get(value.getContext(), name + " " + state.getStateSlot().str());
+  }
+  if (auto path = maker ? maker->getAttrOfType<StringAttr>("nn.path") : StringAttr())
+    return path;
+  Operation *first = nullptr;
+  for (Operation *other : value.getUsers()) {
+    other = user->getBlock()->findAncestorOpInBlock(*other);
+    if (other && other->hasAttr("nn.path") && (!first || other->isBeforeInBlock(first)))
+      first = other;
+  }
+  return first ? first->getAttrOfType<StringAttr>("nn.path") : StringAttr();
+}
+
+void noteExchange(Operation *exchange, ShardingAttr from, ShardingAttr to) {
+  exchange->setAttr("dist.from", from);
+  exchange->setAttr("dist.to", to);
+}
+
+bool isPassing(NamedAttribute attribute) {
+  StringRef name = attribute.getName().getValue();
+  return name.starts_with("dist.") && name != "dist.from" && name != "dist.to";
+}
+
 ShardingAttr placementOf(Value value) {
   if (auto reshard = value.getDefiningOp<dist::ReshardOp>())
     return reshard.getTarget();

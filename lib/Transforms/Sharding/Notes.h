@@ -31,6 +31,18 @@ llvm::LogicalResult
 forEachOperation(mlir::Block &block,
                  llvm::function_ref<llvm::LogicalResult(mlir::Operation *)> each);
 
+/// What a value that `user` needs is called in reports: the path of what makes it, else
+/// that of its first user in the block, so that equal reshards have one name; "*" stands
+/// for a layer's number. Null where nothing has a path.
+mlir::StringAttr reportedName(mlir::Value value, mlir::Operation *user);
+
+/// Writes down where the value of a collective lies before and after it.
+void noteExchange(mlir::Operation *exchange, dist::ShardingAttr from, dist::ShardingAttr to);
+
+/// Whether `attribute` is a note of an earlier step that an operator of one rank's program does
+/// not keep.
+bool isPassing(mlir::NamedAttribute attribute);
+
 /// Where a value lies, by what its definition wrote down (notes are checked).
 dist::ShardingAttr placementOf(mlir::Value value);
 

@@ -19,9 +19,10 @@ namespace {
 /// What an operator's local form may ask for, answered with dist operators.
 class PartitionContext : public LocalContext {
 public:
+  /// `types` and `out`: what the results are, and where they lie.
   PartitionContext(OpBuilder &b, Location loc, const ShardingRule &rule, ArrayRef<Axes> axes,
-                   const dist::Mesh &mesh)
-      : b(b), loc(loc), rule(rule), axes(axes), mesh(mesh) {}
+                   const dist::Mesh &mesh, TypeRange types, ArrayAttr out)
+      : b(b), loc(loc), rule(rule), axes(axes), mesh(mesh), types(types), out(out) {}
 
   bool isSharded(unsigned factor) override { return !axes[factor].empty(); }
 
@@ -33,8 +34,16 @@ public:
 
   Value allReduce(Value value, unsigned factor, ReductionKind kind) override {
     auto reduction = kind == ReductionKind::Sum ? dist::Reduction::Sum : dist::Reduction::Max;
-    return dist::AllReduceOp::create(b, loc, value.getType(), value, meshName(), list(factor),
-                                     reduction);
+    auto made = dist::AllReduceOp::create(b, loc, value.getType(), value, meshName(), list(factor),
+                                          reduction);
+    // A value inside of the operator that is like a result is cut as that is.
+    for (auto [type, note] : llvm::zip(types, out))
+      if (type == value.getType()) {
+        auto to = cast<ShardingAttr>(note).complete();
+        noteExchange(made, ShardingAttr::get(b.getContext(), to.getDims(), axes[factor]), to);
+        break;
+      }
+    return made;
   }
 
 private:
@@ -47,6 +56,8 @@ private:
   const ShardingRule &rule;
   ArrayRef<Axes> axes;
   const dist::Mesh &mesh;
+  TypeRange types;
+  ArrayAttr out;
 };
 
 class Partitioner {
@@ -131,7 +142,8 @@ private:
     if (auto reshard = dyn_cast<dist::ReshardOp>(op)) {
       map.map(reshard.getResult(),
               lowerReshard(b, op->getLoc(), map.lookup(reshard.getInput()), reshard.getType(),
-                           reshard.getSource(), reshard.getTarget(), mesh));
+                           reshard.getSource(), reshard.getTarget(), mesh,
+                           op->getAttrOfType<StringAttr>("nn.path")));
       return success();
     }
     auto in = op->getAttrOfType<ArrayAttr>("dist.in"),
@@ -164,7 +176,7 @@ private:
   static SmallVector<NamedAttribute> kept(Operation *op) {
     SmallVector<NamedAttribute> attrs;
     for (NamedAttribute a : op->getAttrs())
-      if (!a.getName().getValue().starts_with("dist."))
+      if (!isPassing(a))
         attrs.push_back(a);
     return attrs;
   }
@@ -199,7 +211,7 @@ private:
     for (auto [f, factor] : llvm::enumerate(rule.factors))
       if (factor.size % mesh.size(axes[f]) != 0)
         maskFactor(b, op->getLoc(), rule, f, axes[f], operands);
-    PartitionContext context(b, op->getLoc(), rule, axes, mesh);
+    PartitionContext context(b, op->getLoc(), rule, axes, mesh, types, out);
     Operation *before = b.getInsertionBlock()->empty() ? nullptr : &b.getInsertionBlock()->back();
     SmallVector<Value> results = op.buildLocal(b, operands, types, context);
     Operation *made = before ? before->getNextNode() : &b.getInsertionBlock()->front();
@@ -207,10 +219,20 @@ private:
       made->setAttrs(kept(made));
       if (Attribute path = op->getAttr("nn.path"))
         made->setAttr("nn.path", path);
+      if (auto sum = dyn_cast<dist::StageSumOp>(made))
+        noteStageSum(sum, cast<ShardingAttr>(out[0]), reportedName(op->getOperand(0), op));
     }
     for (auto [v, local] : llvm::zip(op->getResults(), results))
       map.map(v, local);
     return success();
+  }
+
+  /// Terms of a sum over stages, whose axes are none of this mesh's own.
+  static void noteStageSum(dist::StageSumOp sum, ShardingAttr to, StringAttr name) {
+    Axes over = dist::axesOf(sum.getAxes());
+    noteExchange(sum, ShardingAttr::get(sum.getContext(), to.getDims(), over), to);
+    if (name)
+      sum->setAttr("nn.path", name);
   }
 
   /// Padding of a factor that some result sums over must be neutral.

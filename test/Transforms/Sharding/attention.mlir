@@ -11,14 +11,14 @@ dist.mesh @mesh ["context"] = [2]
 
 // CHECK-LABEL: func.func @cut
 // CHECK-SAME: %[[Q:[^:]*]]: tensor<1x4x2x3x4xf32, {{.*}}, %[[K:[^:]*]]: tensor<1x4x2x4xf32, {{.*}}, %[[V:[^:]*]]: tensor<1x4x2x4xf32, {{.*}}, %[[P:[^:]*]]: tensor<1x7xi32,
-// CHECK-DAG: %[[KS:.*]] = dist.all_gather %[[K]] dim 1 on @mesh ["context"] : (tensor<1x4x2x4xf32, {{.*}}) -> tensor<1x7x2x4xf32,
+// CHECK-DAG: %[[KS:.*]] = dist.all_gather %[[K]] dim 1 on @mesh ["context"] {{.*}}: (tensor<1x4x2x4xf32, {{.*}}) -> tensor<1x7x2x4xf32,
 // CHECK-DAG: %[[VS:.*]] = dist.all_gather %[[V]] dim 1
 // CHECK-DAG: %[[AT:.*]] = dist.slice %[[P]] dim 1 on @mesh ["context"] : (tensor<1x7xi32, {{.*}}) -> tensor<1x4xi32,
 // CHECK: %[[Y:.*]], %[[LSE:.*]] = nn.attention %[[Q]], %[[KS]], %[[VS]], %[[AT]], %[[P]] {scale = 5.000000e-01 : f64} :
 // Padding of the queries' gradients would count in those of the keys.
 // CHECK: %[[DY:.*]] = dist.mask %{{.*}} dim 1 size 7 value 0.000000e+00 on @mesh ["context"]
 // CHECK: %[[DQ:.*]], %[[DK:.*]], %[[DV:.*]] = nn.attention_grad %{{.*}}, %{{.*}}, %{{.*}}, %[[Y]], %[[LSE]], %[[DY]], %{{.*}}, %[[P]] {scale = 5.000000e-01 : f64} :
-// CHECK-DAG: dist.reduce_scatter %[[DK]] dim 1 on @mesh ["context"] : (tensor<1x7x2x4xf32, {{.*}}) -> tensor<1x4x2x4xf32,
+// CHECK-DAG: dist.reduce_scatter %[[DK]] dim 1 on @mesh ["context"] {{.*}}: (tensor<1x7x2x4xf32, {{.*}}) -> tensor<1x4x2x4xf32,
 // CHECK-DAG: dist.reduce_scatter %[[DV]] dim 1
 func.func @cut(%q: tensor<1x7x2x3x4xf32, #q> {dist.sharding = #dist.sharding<[[], [context], [], [], []]>}, %k: tensor<1x7x2x4xf32, #kv> {dist.sharding = #dist.sharding<[[], [context], [], []]>}, %v: tensor<1x7x2x4xf32, #kv> {dist.sharding = #dist.sharding<[[], [context], [], []]>}, %p: tensor<1x7xi32, #bs> {dist.sharding = #dist.sharding<[[], []]>}) -> (tensor<1x7x2x3x4xf32, #q> {dist.sharding = #dist.sharding<[[], [context], [], [], []]>}, tensor<1x7x2x4xf32, #kv> {dist.sharding = #dist.sharding<[[], [context], [], []]>}, tensor<1x7x2x4xf32, #kv> {dist.sharding = #dist.sharding<[[], [context], [], []]>}) {
   %y, %lse = nn.attention %q, %k, %v, %p, %p {scale = 0.5 : f64, ordered, dist.factors = {sequence = ["context"]}} : (tensor<1x7x2x3x4xf32, #q>, tensor<1x7x2x4xf32, #kv>, tensor<1x7x2x4xf32, #kv>, tensor<1x7xi32, #bs>, tensor<1x7xi32, #bs>) -> (tensor<1x7x2x3x4xf32, #q>, tensor<1x7x2x3xf32, #l>)

@@ -26,11 +26,11 @@ func.func @mlp(%x: tensor<4x4x6xf32, #bsm> {dist.sharding = #dist.sharding<[[dat
 // The same between sequence shards: an all_gather before, a reduce_scatter after.
 // CHECK-LABEL: func.func @mlp_between_shards
 // CHECK-SAME: %[[X:[^:]*]]: tensor<2x2x6xf32,
-// CHECK: %[[ALL:.*]] = dist.all_gather %[[X]] dim 1 on @mesh ["tensor"] : (tensor<2x2x6xf32, {{.*}}) -> tensor<2x4x6xf32,
+// CHECK: %[[ALL:.*]] = dist.all_gather %[[X]] dim 1 on @mesh ["tensor"] {{.*}}: (tensor<2x2x6xf32, {{.*}}) -> tensor<2x4x6xf32,
 // CHECK-NEXT: nn.contract %[[ALL]],
 // CHECK-NEXT: nn.relu
 // CHECK-NEXT: %[[Y:.*]] = nn.contract
-// CHECK-NEXT: %[[MINE:.*]] = dist.reduce_scatter %[[Y]] dim 1 on @mesh ["tensor"] : (tensor<2x4x6xf32, {{.*}}) -> tensor<2x2x6xf32,
+// CHECK-NEXT: %[[MINE:.*]] = dist.reduce_scatter %[[Y]] dim 1 on @mesh ["tensor"] {{.*}}: (tensor<2x4x6xf32, {{.*}}) -> tensor<2x2x6xf32,
 // CHECK-NEXT: return %[[MINE]]
 func.func @mlp_between_shards(%x: tensor<4x4x6xf32, #bsm> {dist.sharding = #dist.sharding<[[data], [tensor], []]>}, %up: tensor<8x6xf32, #fm> {dist.sharding = #dist.sharding<[[tensor], []]>}, %down: tensor<6x8xf32, #mf> {dist.sharding = #dist.sharding<[[], [tensor]]>}) -> (tensor<4x4x6xf32, #bsm> {dist.sharding = #dist.sharding<[[data], [tensor], []]>}) {
   %h = nn.contract %x, %up {dist.factors = {batch = ["data"], ffn = ["tensor"]}} : (tensor<4x4x6xf32, #bsm>, tensor<8x6xf32, #fm>) -> tensor<4x4x8xf32, #bsf>

@@ -8,7 +8,9 @@
 // Attributes: `dist.factors` (operator: factor → axes), `dist.sharding`
 // (argument or result of a function), `dist.as` = [@function, n] (argument: it lies as
 // that function leaves result n), `dist.<slot>` (parameter), `dist.in` and
-// `dist.out` (operator: one sharding for each operand and result).
+// `dist.out` (operator: one sharding for each operand and result). What partition
+// leaves behind for reports: `dist.from` and `dist.to` (collective: where its value lies
+// before and after it), and `nn.path` (collective: what its value is called).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -33,10 +35,13 @@ llvm::FailureOr<unsigned> insertReshards(mlir::ModuleOp module);
 llvm::LogicalResult partition(mlir::ModuleOp module);
 
 /// The collectives that take one rank's block `value` of a tensor of type
-/// `whole` from sharding `source` to `target`.
+/// `whole` from sharding `source` to `target`. Each that sends something says
+/// where the value lies before and after it (`dist.from`, `dist.to`), and has `path`, if
+/// that is not null, as `nn.path`.
 mlir::Value lowerReshard(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
                          mlir::RankedTensorType whole, dist::ShardingAttr source,
-                         dist::ShardingAttr target, const dist::Mesh &mesh);
+                         dist::ShardingAttr target, const dist::Mesh &mesh,
+                         mlir::StringAttr path = {});
 
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION

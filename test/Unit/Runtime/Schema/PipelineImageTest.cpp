@@ -249,6 +249,37 @@ TEST(PipelineImage, RefusesCollectivesThatMeetInAnotherOrder) {
        [](Image &i) { i.programs[0].groups[2].members = {0, 1, 2}; });
 }
 
+TEST(PipelineImage, RefusesTrafficOfNobody) {
+  auto counted = [](auto change) {
+    return [change](Image &i) {
+      Traffic &traffic = i.programs[0].traffic.emplace();
+      traffic.collectives.push_back({2, "all_reduce", {2, 8}});
+      traffic.transfers.push_back({Kind::SendActivation, 1, {4, 64}});
+      change(traffic);
+    };
+  };
+  Image image = tiny::pipeline({});
+  counted([](Traffic &) {})(image);
+  ASSERT_TRUE(validate(image).ok()) << renderText(validate(image).error());
+  auto back = imageFromText(toImageText(image));
+  ASSERT_TRUE(back.ok()) << renderText(back.error());
+  EXPECT_EQ(toImageText(*back), toImageText(image));
+  EXPECT_FALSE(back->programs[1].traffic.has_value());
+
+  const Refusal refused;
+  refused("image.traffic", "in group 9, which is none of several ranks",
+          counted([](Traffic &t) { t.collectives[0].group = 9; }));
+  refused("image.traffic", "\"broadcast\" is no collective",
+          counted([](Traffic &t) { t.collectives[0].kind = "broadcast"; }));
+  refused("image.traffic", "all_reduce of group 2 is counted twice",
+          counted([](Traffic &t) { t.collectives.push_back(t.collectives[0]); }));
+  for (int32_t peer : {0, 2})
+    refused("image.traffic", "which is no other of a pipeline",
+            counted([peer](Traffic &t) { t.transfers[0].peer = peer; }));
+  refused("image.traffic", "send_activation with index 1 is counted twice",
+          counted([](Traffic &t) { t.transfers.push_back(t.transfers[0]); }));
+}
+
 // Whatever number of an image is replaced by whatever other, the reader answers with
 // programs that keep all promises or with an error, and never crashes.
 TEST(PipelineImage, SurvivesEveryReplacedNumber) {

@@ -1,0 +1,311 @@
+//===- CommunicationTest.cpp - No plan lets ranks wait for ever ------------===//
+//
+// Images of random plans are played out, rank by rank, by a small model of the
+// runtime that knows nothing of how the image's checks go about it: a rank goes on
+// when all members of a group stand at one and the same collective, a send waits for
+// room and a receive for its message. What `rt::validate` accepts ends; of commands
+// and actions that were moved, it refuses all that don't.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cleave/Frontend/Model.h"
+#include "cleave/Pipelines/Phases.h"
+#include "cleave/Pipelines/Register.h"
+#include "cleave/Target/Image/Image.h"
+#include "runtime/Schema/Unroll.h"
+
+#include <deque>
+#include <gtest/gtest.h>
+#include <random>
+#include <set>
+
+using namespace cleave;
+
+namespace {
+
+/// One thing that a rank does and others must know of.
+struct Event {
+  enum Kind { Collective, Send, Receive } kind;
+  /// Of a collective: its ranks. Of a transfer: from, to, and which kind.
+  std::vector<int64_t> who;
+  /// In what both sides agree.
+  std::string what;
+};
+
+/// Which group a command communicates in, if it does.
+std::optional<int32_t> groupOf(const rt::Command &command) {
+  return std::visit(
+      [](const auto &what) -> std::optional<int32_t> {
+        using T = std::decay_t<decltype(what)>;
+        if constexpr (std::is_same_v<T, rt::SliceCommand>)
+          return std::nullopt;
+        else if constexpr (requires { what.group; })
+          return what.group;
+        else
+          return std::nullopt;
+      },
+      command.what);
+}
+
+/// What a rank does in a step.
+class Script {
+public:
+  Script(const rt::Image &image, int64_t rank)
+      : program(image.of(rank)), rank(rank), unrolled(rt::unrollEntries(program)) {
+    add(rt::EntryKind::Begin);
+    for (int64_t m = 0; m < program.batch.microBatches; ++m)
+      add(rt::EntryKind::Count);
+    add(rt::EntryKind::Prepare);
+    if (program.pipeline)
+      for (const rt::PipelineAction &action : program.pipeline->actions)
+        addAction(action);
+    else
+      for (int64_t m = 0; m < program.batch.microBatches; ++m)
+        add(rt::EntryKind::MicroBatch);
+    add(rt::EntryKind::Update);
+  }
+  std::vector<Event> events;
+
+private:
+  void add(rt::EntryKind entry) { addList(rt::Program::entryIndex(entry)); }
+
+  void addList(size_t index) {
+    for (const rt::Command &command : unrolled[index]) {
+      auto group = groupOf(command);
+      if (!group || program.groups[*group].size(program.mesh) == 1)
+        continue;
+      const auto *reduce = std::get_if<rt::AllReduceCommand>(&command.what);
+      const auto bytes = std::visit(
+          [](const auto &what) {
+            if constexpr (requires { what.target.bytes; })
+              return what.source.bytes + what.target.bytes;
+            else
+              return int64_t(0);
+          },
+          command.what);
+      events.push_back({Event::Collective, program.groups[*group].ranksOf(program.mesh, rank),
+                        std::string(nameOf(command)) + " of " + std::to_string(bytes) +
+                            (reduce && reduce->kind == rt::ReductionKind::Max ? " max" : "")});
+    }
+  }
+
+  void addAction(const rt::PipelineAction &action) {
+    using Kind = rt::PipelineAction::Kind;
+    const auto stage = static_cast<size_t>(action.stage);
+    if (!action.isTransfer())
+      return addList(rt::Program::entryIndex(stage, action.kind == Kind::Forward
+                                                        ? rt::StageEntry::Forward
+                                                    : action.kind == Kind::Backward
+                                                        ? rt::StageEntry::Backward
+                                                        : rt::StageEntry::Weights));
+    const int64_t other =
+        program.mesh.groupOf(rank, program.pipeline->axes)[static_cast<size_t>(action.peer)];
+    // A message is known by its micro-batch and the stage that an activation enters.
+    int64_t number = program.pipeline->stages[stage].number;
+    if (action.kind == Kind::SendActivation || action.kind == Kind::ReceiveGradient)
+      ++number;
+    const int64_t from = action.isSend() ? rank : other, to = action.isSend() ? other : rank;
+    events.push_back({action.isSend() ? Event::Send : Event::Receive,
+                      {from, to, action.isOfGradient()},
+                      std::to_string(number) + "." + std::to_string(action.microBatch)});
+  }
+
+  const rt::Program &program;
+  const int64_t rank;
+  const rt::EntryLists unrolled;
+};
+
+/// Whether a step of all ranks ends, with the same on both sides of everything.
+bool ends(const rt::Image &image) {
+  std::vector<std::vector<Event>> scripts;
+  for (int64_t rank = 0; rank < image.first().mesh.world(); ++rank)
+    scripts.push_back(Script(image, rank).events);
+  std::vector<size_t> at(scripts.size(), 0);
+  std::map<std::vector<int64_t>, std::deque<std::string>> channels;
+  auto current = [&](size_t rank) -> const Event * {
+    return at[rank] < scripts[rank].size() ? &scripts[rank][at[rank]] : nullptr;
+  };
+  auto step = [&](size_t rank) {
+    const Event *mine = current(rank);
+    if (!mine)
+      return false;
+    if (mine->kind == Event::Collective) {
+      for (int64_t member : mine->who) {
+        const Event *theirs = current(static_cast<size_t>(member));
+        if (!theirs || theirs->kind != Event::Collective || theirs->who != mine->who ||
+            theirs->what != mine->what)
+          return false;
+      }
+      for (int64_t member : std::vector<int64_t>(mine->who))
+        ++at[static_cast<size_t>(member)];
+      return true;
+    }
+    auto &messages = channels[mine->who];
+    if (mine->kind == Event::Send) {
+      if (static_cast<int64_t>(messages.size()) >= image.of(mine->who[0]).pipeline->buffers)
+        return false;
+      messages.push_back(mine->what);
+    } else {
+      if (messages.empty() || messages.front() != mine->what)
+        return false;
+      messages.pop_front();
+    }
+    ++at[rank];
+    return true;
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (size_t rank = 0; rank < scripts.size(); ++rank)
+      while (step(rank))
+        moved = true;
+  }
+  for (size_t rank = 0; rank < scripts.size(); ++rank)
+    if (current(rank))
+      return false;
+  return true;
+}
+
+/// What a random plan pins.
+PlanRequest randomRequest(std::mt19937 &random) {
+  auto pick = [&](auto... values) {
+    const int64_t all[] = {values...};
+    return all[random() % sizeof...(values)];
+  };
+  PlanRequest request;
+  Pins &pins = request.pins;
+  pins.dp = pick(1, 2, 3);
+  pins.cp = pick(1, 1, 2);
+  pins.tp = pick(1, 2, 4);
+  const int64_t pp = pick(1, 2, 2, 3, 4);
+  if (pp > 1) {
+    pins.pp = pp;
+    pins.vp = pick(1, 1, 2);
+    const char *schedules[] = {"gpipe", "1f1b", "zb-h1"};
+    pins.schedule = *pins.vp > 1 ? "interleaved" : schedules[random() % 3];
+  }
+  pins.sequence = random() % 2;
+  pins.vocabulary = random() % 4 != 0;
+  pins.zero = pick(0, 1, 2, 3);
+  pins.recompute = random() % 4 == 0;
+  const int64_t micro = pick(1, 2), micros = pick(1, 2, 4, 5);
+  pins.microBatch = micro;
+  request.globalBatch = *pins.dp * micro * micros;
+  request.sequence = 16;
+  request.ranks = *pins.dp * *pins.cp * *pins.tp * pp;
+  return request;
+}
+
+/// The image of a plan, or why there is none.
+rt::StatusOr<rt::Image> imageOf(const std::string &model, const PlanRequest &request) {
+  mlir::DialectRegistry registry;
+  registerAllDialects(registry);
+  cpu::registerKernelDialects(registry);
+  mlir::MLIRContext context(registry);
+  auto config = frontend::readModel(std::string(CLEAVE_TEST_GOLDEN) + "/" + model + "/config.json");
+  if (!config.ok())
+    return config.status();
+  auto module = frontend::importModel(*config, context);
+  CLEAVE_RT_RETURN_IF_ERROR(differentiatePhase(*module));
+  CLEAVE_RT_ASSIGN_OR_RETURN(auto plan, planPhase(*module, request));
+  CLEAVE_RT_RETURN_IF_ERROR(applyPhase(*module, *plan, OptimizerSettings()));
+  CLEAVE_RT_RETURN_IF_ERROR(distPhase(*module));
+  CLEAVE_RT_RETURN_IF_ERROR(execPhase(*module, cpu::Profile::avx2()));
+  auto batch = plan::entry<plan::BatchOp>(solutionOf(*plan));
+  ImageSettings settings;
+  settings.globalBatch = batch.getGlobal();
+  settings.microBatch = batch.getMicro();
+  settings.sequence = batch.getSequence();
+  settings.vocabulary = 256;
+  settings.dataAxes = {"data"};
+  settings.recipe = rt::JsonValue::object();
+  CLEAVE_RT_ASSIGN_OR_RETURN(CompiledImage compiled, buildImage(*module, settings));
+  return std::move(compiled.image);
+}
+
+/// Swaps two neighbours that communicate, in a list of one program; false if it has none.
+bool swapNeighbours(rt::Image &image, std::mt19937 &random) {
+  rt::Program &program = image.programs[random() % image.programs.size()];
+  if (program.pipeline && random() % 2) {
+    auto &actions = program.pipeline->actions;
+    if (actions.size() < 2)
+      return false;
+    const size_t i = random() % (actions.size() - 1);
+    std::swap(actions[i], actions[i + 1]);
+    return true;
+  }
+  std::vector<rt::Command> &list = program.entries[random() % rt::entryCount];
+  std::vector<size_t> places;
+  for (size_t i = 0; i < list.size(); ++i)
+    if (groupOf(list[i]) || std::holds_alternative<rt::RepeatCommand>(list[i].what))
+      places.push_back(i);
+  if (places.size() < 2)
+    return false;
+  const size_t i = random() % (places.size() - 1);
+  std::swap(list[places[i]], list[places[i + 1]]);
+  return true;
+}
+
+TEST(Communication, OfRandomPlansEndsAndOfMovedCommandsIsRefused) {
+  std::mt19937 random(20261130);
+  const std::string models[] = {"t0", "t0-tied", "gpt2-mini"};
+  int images = 0, pipelines = 0, harmful = 0, harmless = 0;
+  for (int trial = 0; trial < 400 && images < 40; ++trial) {
+    const PlanRequest request = randomRequest(random);
+    if (request.ranks > 16)
+      continue;
+    auto image = imageOf(models[trial % 3], request);
+    if (!image.ok()) {
+      EXPECT_TRUE(llvm::StringRef(image.error().kind).starts_with("plan."))
+          << rt::renderText(image.error());
+      continue;
+    }
+    SCOPED_TRACE("trial " + std::to_string(trial));
+    ++images;
+    pipelines += image->programs.size() > 1;
+    ASSERT_TRUE(rt::validate(*image).ok());
+    ASSERT_TRUE(ends(*image));
+    for (int swap = 0; swap < 12; ++swap) {
+      rt::Image moved = *image;
+      if (!swapNeighbours(moved, random))
+        continue;
+      if (ends(moved)) {
+        ++harmless;
+        continue;
+      }
+      ++harmful;
+      const rt::Status status = rt::validate(moved);
+      ASSERT_FALSE(status.ok()) << "swap " << swap;
+      EXPECT_TRUE(status.error().kind == "image.group" || status.error().kind == "image.pipeline")
+          << rt::renderText(status.error());
+    }
+  }
+  EXPECT_EQ(images, 40);
+  EXPECT_GT(pipelines, 10);
+  EXPECT_GT(harmful, 60);
+  EXPECT_GT(harmless, 20);
+}
+
+/// Ranks of one program can't come to anything in another order, however its commands stand:
+/// what moves, moves on all of them.
+TEST(Communication, OfOneProgramEndsInAnyOrder) {
+  std::mt19937 random(1);
+  PlanRequest request;
+  request.ranks = 8;
+  request.pins.dp = 2;
+  request.pins.tp = 4;
+  request.pins.sequence = true;
+  request.pins.zero = 3;
+  request.pins.microBatch = 1;
+  request.globalBatch = 4;
+  request.sequence = 16;
+  auto image = imageOf("t0", request);
+  ASSERT_TRUE(image.ok()) << rt::renderText(image.error());
+  ASSERT_TRUE(ends(*image));
+  for (int trial = 0; trial < 20; ++trial) {
+    for (std::vector<rt::Command> &list : image->programs[0].entries)
+      std::shuffle(list.begin(), list.end(), random);
+    EXPECT_TRUE(ends(*image));
+  }
+}
+
+} // namespace

@@ -1,0 +1,23 @@
+//===- CommText.h - A step's communication for people and scripts ------------===//
+//
+// What `--emit=comm` prints.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "cleave/Target/Image/Traffic.h"
+#include "runtime/Base/Json.h"
+
+#include <string>
+
+namespace cleave::tool {
+
+/// The exchanges of a step of `ranks` ranks, the largest first, behind totals over all
+/// ranks for each kind and each set of axes.
+std::string communicationText(std::vector<TrafficRow> rows, int64_t ranks);
+
+/// The same as a value, rows in the order of the program.
+void writeCommunicationJson(rt::JsonWriter &out, const std::vector<TrafficRow> &rows,
+                            int64_t ranks);
+
+} // namespace cleave::tool
