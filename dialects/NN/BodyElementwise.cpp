@@ -102,6 +102,40 @@ SmallVector<Value> SoftCapGradOp::buildBody(OpBuilder &b, ValueRange operands, T
   });
 }
 
+/// The smaller of the two; NaN stays.
+static BodyScalar atMost(const BodyScalar &x, double limit) { return x.min(x.constant(limit)); }
+
+/// The same of both signs.
+static BodyScalar within(const BodyScalar &x, double limit) {
+  return atMost(x, limit).max(x.constant(-limit));
+}
+
+SmallVector<Value> ClampedGluOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
+  double alpha = getAlpha().convertToDouble(), limit = getLimit().convertToDouble();
+  return mapBody(b, *this, operands, types, [&](const BodyPoint &x) {
+    BodyScalar g = atMost(x[0], limit);
+    return (within(x[1], limit) + 1.0) * g * (alpha * g).sigmoid();
+  });
+}
+
+SmallVector<Value> ClampedGluGateGradOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
+  double alpha = getAlpha().convertToDouble(), limit = getLimit().convertToDouble();
+  return mapBody(b, *this, operands, types, [&](const BodyPoint &x) {
+    BodyScalar s = (alpha * x[0]).sigmoid();
+    BodyScalar slope = s * (1.0 + alpha * x[0] * (1.0 - s));
+    return (x[0] > limit).select(x.number(0.0), x[2] * (within(x[1], limit) + 1.0) * slope);
+  });
+}
+
+SmallVector<Value> ClampedGluUpGradOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
+  double alpha = getAlpha().convertToDouble(), limit = getLimit().convertToDouble();
+  return mapBody(b, *this, operands, types, [&](const BodyPoint &x) {
+    BodyScalar g = atMost(x[0], limit), value = x[2] * g * (alpha * g).sigmoid();
+    BodyScalar low = (-x[1] > limit).select(x.number(0.0), value);
+    return (x[1] > limit).select(x.number(0.0), low);
+  });
+}
+
 SmallVector<Value> ReluOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
   return mapBody(b, *this, operands, types,
                  [](const BodyPoint &x) { return (x[0] > 0.0).select(x[0], 0.0); });

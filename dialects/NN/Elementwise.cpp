@@ -67,6 +67,10 @@ static Groups none() { return {}; }
 static Groups function() { return {{0}}; }
 static Groups second() { return {{1}}; }
 static Groups gradient() { return {{0, 1}, {1}}; }
+// Of a gated unit that is 0 where its gate is.
+static Groups gated() { return {{0, 1}, {0}}; }
+static Groups third() { return {{2}}; }
+static Groups gatedGradient() { return {{0, 1, 2}, {2}}; }
 // Of sums and products.
 static Groups together() { return {{0, 1}}; }
 static Groups either() { return {{0}, {1}}; }
@@ -82,6 +86,9 @@ ELEMENTWISE(GeluOp, none(), function())
 ELEMENTWISE(GeluGradOp, second(), gradient())
 ELEMENTWISE(SoftCapOp, none(), function())
 ELEMENTWISE(SoftCapGradOp, second(), gradient())
+ELEMENTWISE(ClampedGluOp, none(), gated())
+ELEMENTWISE(ClampedGluGateGradOp, third(), gatedGradient())
+ELEMENTWISE(ClampedGluUpGradOp, third(), gatedGradient())
 ELEMENTWISE(ReluOp, none(), function())
 ELEMENTWISE(ReluGradOp, second(), gradient())
 #undef ELEMENTWISE
@@ -203,6 +210,38 @@ SmallVector<Value> SoftCapOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef
 double SoftCapGradOp::scalar(ArrayRef<double> x) {
   double t = std::tanh(x[0] / getCap().convertToDouble());
   return x[1] * (1.0 - t * t);
+}
+
+double ClampedGluOp::scalar(ArrayRef<double> x) {
+  double limit = getLimit().convertToDouble(), g = std::min(x[0], limit);
+  return (std::clamp(x[1], -limit, limit) + 1.0) * g * sigmoid(getAlpha().convertToDouble() * g);
+}
+
+SmallVector<Value> ClampedGluOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<bool> wanted) {
+  SmallVector<Value> out(2);
+  if (wanted[0])
+    out[0] = ClampedGluGateGradOp::create(b, getLoc(), getType(), getGate(), getUp(), g[0],
+                                          getAlphaAttr(), getLimitAttr());
+  if (wanted[1])
+    out[1] = ClampedGluUpGradOp::create(b, getLoc(), getType(), getGate(), getUp(), g[0],
+                                        getAlphaAttr(), getLimitAttr());
+  for (auto [value, operand] : llvm::zip(out, getOperands()))
+    if (value)
+      value = sumTo(b, getLoc(), operand.getType(), value);
+  return out;
+}
+
+double ClampedGluGateGradOp::scalar(ArrayRef<double> x) {
+  double limit = getLimit().convertToDouble(), alpha = getAlpha().convertToDouble();
+  double s = sigmoid(alpha * x[0]);
+  return x[0] > limit ? 0.0
+                      : x[2] * (std::clamp(x[1], -limit, limit) + 1.0) * s *
+                            (1.0 + alpha * x[0] * (1.0 - s));
+}
+
+double ClampedGluUpGradOp::scalar(ArrayRef<double> x) {
+  double limit = getLimit().convertToDouble(), g = std::min(x[0], limit);
+  return std::abs(x[1]) > limit ? 0.0 : x[2] * g * sigmoid(getAlpha().convertToDouble() * g);
 }
 
 double ReluOp::scalar(ArrayRef<double> x) { return x[0] > 0 ? x[0] : 0.0; }

@@ -75,6 +75,26 @@ def NN_SoftCapGradOp : NN_ElementwiseOp<"soft_cap_grad"> {
   let arguments = (ins NN_Tensor:$input, NN_Tensor:$gradient, F64Attr:$cap);
 }
 
+def NN_ClampedGluOp : NN_ElementwiseOp<"clamped_glu", [NN_Differentiable]> {
+  let summary = "Gated unit of bounded inputs: (u + 1) · g · σ(alpha · g)";
+  let description = [{
+    g = min(`gate`, limit) and u = `up` between −limit and limit (gpt-oss).
+  }];
+  let arguments = (ins NN_Tensor:$gate, NN_Tensor:$up, F64Attr:$alpha, F64Attr:$limit);
+}
+
+def NN_ClampedGluGateGradOp : NN_ElementwiseOp<"clamped_glu_gate_grad"> {
+  let summary = "Gradient of clamped_glu in its gate, 0 above the limit";
+  let arguments = (ins NN_Tensor:$gate, NN_Tensor:$up, NN_Tensor:$gradient, F64Attr:$alpha,
+                       F64Attr:$limit);
+}
+
+def NN_ClampedGluUpGradOp : NN_ElementwiseOp<"clamped_glu_up_grad"> {
+  let summary = "Gradient of clamped_glu in up, 0 outside of the limits";
+  let arguments = (ins NN_Tensor:$gate, NN_Tensor:$up, NN_Tensor:$gradient, F64Attr:$alpha,
+                       F64Attr:$limit);
+}
+
 def NN_ReluOp : NN_ElementwiseOp<"relu", [NN_Differentiable]> {
   let summary = "max(x, 0)";
   let arguments = (ins NN_Tensor:$input);

@@ -110,6 +110,7 @@ Parameter parameter(std::string name, std::vector<std::vector<NamedDim>> groups,
 Parameter expertParameter(std::string name, NamedDim experts, int64_t active,
                           std::vector<std::vector<NamedDim>> groups, Init init) {
   const bool perSlice = name.find("{}") != std::string::npos;
+  const bool stack = !perSlice && groups.front().empty();
   if (perSlice)
     groups.insert(groups.begin(), {std::move(experts)});
   else
@@ -118,6 +119,7 @@ Parameter expertParameter(std::string name, NamedDim experts, int64_t active,
   if (perSlice)
     p.fileShape.erase(p.fileShape.begin());
   p.tensorPerSlice = perSlice;
+  p.isStack = stack;
   p.activeSlices = active;
   return p;
 }

@@ -58,8 +58,13 @@ Value LayerGraph::embedding(StringRef path, StringRef weight, Value ids) {
                                              table, ids, Value()));
 }
 
+Value LayerGraph::weightOf(StringRef stem) {
+  Value weight = arguments.lookup((stem + ".weight").str());
+  return weight ? weight : parameter(stem);
+}
+
 Value LayerGraph::linear(StringRef path, Value x, StringRef stem, ArrayRef<StringRef> dims) {
-  Value weight = parameter((stem + ".weight").str());
+  Value weight = weightOf(stem);
   RankedTensorType type = tokenType(dims, weight.getType());
   Value y = place(path, nn::ContractOp::create(builder, at(path), type, x, weight));
   if (Value bias = arguments.lookup((stem + ".bias").str()))
@@ -100,13 +105,22 @@ Value LayerGraph::rope(StringRef path, Value x, ArrayRef<double> frequencies, bo
 }
 
 Value LayerGraph::attention(StringRef path, Value query, Value key, Value value, double scale,
-                            std::optional<int64_t> window, double cap) {
-  auto type = cast<RankedTensorType>(query.getType());
+                            std::optional<int64_t> window, double cap, Value sinks) {
+  auto type = cast<RankedTensorType>(query.getType()),
+       values = cast<RankedTensorType>(value.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  SmallVector<StringAttr> names(nn::dimNames(type));
+  shape.back() = values.getShape().back();
+  names.back() = nn::dimNames(values).back();
+  Type result = nn::namedTensor(type.getElementType(), shape, names);
+  SmallVector<Value> extra = {positions(), positions()};
+  if (sinks)
+    extra.push_back(sinks);
   Type lse = nn::namedTensor(type.getElementType(), type.getShape().drop_back(),
                              nn::dimNames(type).drop_back());
   return place(path, nn::AttentionOp::create(
-                         builder, at(path), type, lse, query, key, value,
-                         ValueRange{positions(), positions()}, builder.getF64FloatAttr(scale),
+                         builder, at(path), result, lse, query, key, value, extra,
+                         builder.getF64FloatAttr(scale),
                          window ? builder.getI64IntegerAttr(*window) : IntegerAttr(),
                          cap != 0 ? builder.getF64FloatAttr(cap) : FloatAttr(), UnitAttr()))
       .getResult();
@@ -175,10 +189,22 @@ Value LayerGraph::concat(StringRef path, ArrayRef<Value> parts, const NamedDim &
   return place(path, nn::ConcatOp::create(builder, at(path), whole, parts));
 }
 
-Value LayerGraph::zeros(StringRef path, Value like, const NamedDim &last) {
+Value LayerGraph::fill(StringRef path, Value like, const NamedDim &last, double value) {
   auto type = cast<RankedTensorType>(like.getType());
   Type made = replaced(type, type.getRank() - 1, last, type.getElementType());
-  return place(path, nn::FillOp::create(builder, at(path), made, builder.getF64FloatAttr(0.0)));
+  return place(path, nn::FillOp::create(builder, at(path), made, builder.getF64FloatAttr(value)));
+}
+
+Value LayerGraph::clampedGlu(StringRef path, Value gate, Value up, double alpha, double limit) {
+  return place(path, nn::ClampedGluOp::create(builder, at(path), gate.getType(), gate, up,
+                                              builder.getF64FloatAttr(alpha),
+                                              builder.getF64FloatAttr(limit)));
+}
+
+Value LayerGraph::spread(StringRef path, Value x, Value index, const NamedDim &dim) {
+  auto type = cast<RankedTensorType>(x.getType());
+  Type result = replaced(type, type.getRank() - 1, dim, type.getElementType());
+  return place(path, nn::PlaceOp::create(builder, at(path), result, x, index));
 }
 
 Value LayerGraph::keepGroups(StringRef path, Value scores, int64_t groups, int64_t keep,
@@ -219,7 +245,7 @@ Value LayerGraph::pick(StringRef path, Value x, Value index) {
 
 Value LayerGraph::expertLinear(StringRef path, Value x, StringRef stem, Value index,
                                ArrayRef<StringRef> dims) {
-  Value table = parameter((stem + ".weight").str());
+  Value table = weightOf(stem);
   auto type = cast<RankedTensorType>(index.getType());
   SmallVector<int64_t> shape(type.getShape());
   SmallVector<StringAttr> names(nn::dimNames(type));

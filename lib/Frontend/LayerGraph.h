@@ -46,9 +46,9 @@ public:
   mlir::Value fill(llvm::StringRef path, mlir::Value like, double value);
   /// Rows of the table `weight`.
   mlir::Value embedding(llvm::StringRef path, llvm::StringRef weight, mlir::Value ids);
-  /// Contraction with `<stem>.weight` over what the two have in common beyond
-  /// batch and sequence, giving `dims` behind those; plus `<stem>.bias` if the
-  /// layer has it.
+  /// Contraction with `<stem>.weight` (or what is called `stem` itself) over what the two
+  /// have in common beyond batch and sequence, giving `dims` behind those; plus
+  /// `<stem>.bias` if the layer has it.
   mlir::Value linear(llvm::StringRef path, mlir::Value x, llvm::StringRef stem,
                      llvm::ArrayRef<llvm::StringRef> dims);
   /// RMS normalisation with `<stem>.weight`, to which `offset` is added.
@@ -62,9 +62,11 @@ public:
   mlir::Value rope(llvm::StringRef path, mlir::Value x, llvm::ArrayRef<double> frequencies,
                    bool interleaved = false);
   /// Causal attention; scores are multiplied by `scale`, then bounded by `cap` if it is
-  /// not 0. With a `window` a position sees that many, itself included.
+  /// not 0. With a `window` a position sees that many, itself included. `sinks` (may be
+  /// null) are a further score of each head, whose value is zero.
   mlir::Value attention(llvm::StringRef path, mlir::Value query, mlir::Value key, mlir::Value value,
-                        double scale, std::optional<int64_t> window = {}, double cap = 0);
+                        double scale, std::optional<int64_t> window = {}, double cap = 0,
+                        mlir::Value sinks = {});
   /// cap · tanh(x / cap).
   mlir::Value softCap(llvm::StringRef path, mlir::Value x, double cap);
   /// The slices along `dim`.
@@ -75,13 +77,16 @@ public:
                                        llvm::ArrayRef<NamedDim> parts);
   /// Parts along the last dimension, one behind the other as `dim`.
   mlir::Value concat(llvm::StringRef path, llvm::ArrayRef<mlir::Value> parts, const NamedDim &dim);
-  /// Zeros with the dimensions of `like`, but `last` for its last one.
-  mlir::Value zeros(llvm::StringRef path, mlir::Value like, const NamedDim &last);
+  /// `value` over the dimensions of `like`, but `last` for its last one.
+  mlir::Value fill(llvm::StringRef path, mlir::Value like, const NamedDim &last, double value);
   /// Scores of the `keep` best of `groups` groups, by their `take` largest; zeros else.
   mlir::Value keepGroups(llvm::StringRef path, mlir::Value scores, int64_t groups, int64_t keep,
                          int64_t take);
   /// x / (Σ x + eps) over the last dimension.
   mlir::Value normalize(llvm::StringRef path, mlir::Value x, double eps);
+  /// (u + 1) · g · σ(alpha · g), `gate` and `up` bounded by `limit`.
+  mlir::Value clampedGlu(llvm::StringRef path, mlir::Value gate, mlir::Value up, double alpha,
+                         double limit);
   /// 1 / (1 + exp(−x)).
   mlir::Value sigmoid(llvm::StringRef path, mlir::Value x);
   /// Softmax over the last dimension.
@@ -92,8 +97,10 @@ public:
   mlir::Value topK(llvm::StringRef path, mlir::Value scores, const NamedDim &choice);
   /// The elements of `x` at `index` along its last dimension.
   mlir::Value pick(llvm::StringRef path, mlir::Value x, mlir::Value index);
-  /// For each of the indices, contraction with the slice of `<stem>.weight` that it
-  /// picks, giving `dims` behind those of the index.
+  /// The elements of `x` at their `index` along `dim`, zeros elsewhere.
+  mlir::Value spread(llvm::StringRef path, mlir::Value x, mlir::Value index, const NamedDim &dim);
+  /// For each of the indices, contraction with the slice of `<stem>.weight` (or of what is
+  /// called `stem` itself) that it picks, giving `dims` behind those of the index.
   mlir::Value expertLinear(llvm::StringRef path, mlir::Value x, llvm::StringRef stem,
                            mlir::Value index, llvm::ArrayRef<llvm::StringRef> dims);
   /// Σ cross entropy of `logits` against the targets, times the caller's scale.
@@ -111,6 +118,7 @@ public:
 
 private:
   mlir::Value argument(llvm::StringRef name);
+  mlir::Value weightOf(llvm::StringRef stem);
   mlir::Location at(llvm::StringRef path);
   /// Records the operator's path and hands it back.
   template <typename Op> Op place(llvm::StringRef path, Op op);

@@ -83,8 +83,9 @@ static const std::string kFurtherModels[] = {"olmo2-mini",  "gemma-mini",       
                                              "gemma3-mini", "phi3-mini",          "gpt-neox-mini",
                                              "phi-mini",    "mistral-window-mini"};
 /// Layers of experts, beside dense ones and shared experts.
-static const std::string kExpertModels[] = {"t0-moe", "qwen2-moe-mini", "qwen3-moe-mini",
-                                            "deepseek-v2-mini", "deepseek-v3-mini"};
+static const std::string kExpertModels[] = {"t0-moe",           "qwen2-moe-mini",
+                                            "qwen3-moe-mini",   "deepseek-v2-mini",
+                                            "deepseek-v3-mini", "gpt-oss-mini"};
 /// One that also minimises a loss of unbalanced experts.
 static const std::string kBalancedModel = "t0-moe-aux";
 INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(kModels));

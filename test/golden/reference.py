@@ -31,8 +31,12 @@ def is_sparse(c, layer):
     """Whether a layer of the families with experts has them."""
     if is_latent(c):
         return layer >= c["first_k_dense_replace"]
-    return (c["model_type"].endswith("_moe") and (layer + 1) % c["decoder_sparse_step"] == 0 and
+    return c["model_type"] == "gpt_oss" or (c["model_type"].endswith("_moe") and (layer + 1) % c["decoder_sparse_step"] == 0 and
             layer not in c["mlp_only_layers"])
+
+
+def has_input_bias(c):
+    return c["model_type"] in ("qwen2", "qwen2_moe", "gpt_oss")
 
 
 def gated_shapes(out, stem, width, inner):
@@ -43,6 +47,13 @@ def gated_shapes(out, stem, width, inner):
 
 def expert_shapes(out, layer, c):
     width = c["hidden_size"]
+    if c["model_type"] == "gpt_oss":
+        count, inner = c["num_local_experts"], c["intermediate_size"]
+        with_bias(out, layer + "mlp.router", (count, width))
+        for name, rows, columns in (("gate_up", width, 2 * inner), ("down", inner, width)):
+            out[f"{layer}mlp.experts.{name}_proj"] = (count, rows, columns)
+            out[f"{layer}mlp.experts.{name}_proj_bias"] = (count, columns)
+        return
     count = c.get("num_experts", c.get("n_routed_experts"))
     out[layer + "mlp.gate.weight"] = (count, width)
     if c["model_type"] == "deepseek_v3":
@@ -89,10 +100,13 @@ def llama_shapes(c):
         else:
             for name, count in (("q", heads), ("k", kv), ("v", kv)):
                 out[f"{layer}self_attn.{name}_proj.weight"] = (count * head, width)
-                if kind in ("qwen2", "qwen2_moe"):
+                if has_input_bias(c):
                     out[f"{layer}self_attn.{name}_proj.bias"] = (count * head,)
         if not is_latent(c):
             out[layer + "self_attn.o_proj.weight"] = (width, heads * head)
+        if kind == "gpt_oss":
+            out[layer + "self_attn.o_proj.bias"] = (width,)
+            out[layer + "self_attn.sinks"] = (heads,)
         if kind in ("qwen3", "qwen3_moe", "gemma3_text", "olmo2"):
             each = kind != "olmo2"
             out[layer + "self_attn.q_norm.weight"] = (head if each else heads * head,)
@@ -159,7 +173,8 @@ def initial(c, seed):
         if name.endswith("norm.weight"):
             weights[name] = (0 if c["model_type"] in GEMMA else 1) + 0.1 * noise
         else:
-            weights[name] = (0.1 if name.endswith("bias") else 0.12) * noise
+            weights[name] = (0.5 if name.endswith("sinks") else
+                             0.1 if name.endswith("bias") else 0.12) * noise
         # Files hold float32.
         weights[name] = weights[name].float().double()
     return weights
@@ -178,8 +193,10 @@ def yarn(inverse, theta, scaling):
     width = 2 * len(inverse)
     turns = lambda t: width * math.log(scaling["original_max_position_embeddings"] /
                                        (t * 2 * math.pi)) / (2 * math.log(theta))
-    low = max(math.floor(turns(scaling.get("beta_fast", 32))), 0)
-    high = min(math.ceil(turns(scaling.get("beta_slow", 1))), width - 1)
+    low, high = turns(scaling.get("beta_fast", 32)), turns(scaling.get("beta_slow", 1))
+    if scaling.get("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, width - 1)
     ramp = ((torch.arange(len(inverse), dtype=inverse.dtype) - low) / (high - low)).clamp(0, 1)
     return (inverse * (1 - ramp) + inverse / scaling["factor"] * ramp,
             yarn_length(scaling["factor"], scaling.get("mscale", 1)) /
@@ -200,7 +217,7 @@ def rotate(x, theta, factor=1.0, scaling=None):
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
 
-def attend(q, k, v, scale, reach=None, cap=None):
+def attend(q, k, v, scale, reach=None, cap=None, sinks=None):
     """[batch, sequence, heads, D] each, with fewer heads in k and v; heads joined again."""
     s = q.shape[1]
     distance = torch.arange(s)[:, None] - torch.arange(s)
@@ -209,7 +226,10 @@ def attend(q, k, v, scale, reach=None, cap=None):
     scores = torch.einsum("bqhd,bkhd->bhqk", q, k) * scale
     if cap:
         scores = torch.tanh(scores / cap) * cap
-    scores = scores.masked_fill(~allowed, -math.inf).softmax(-1)
+    scores = scores.masked_fill(~allowed, -math.inf)
+    if sinks is not None:
+        scores = torch.cat([scores, sinks[None, :, None, None].expand(*scores.shape[:3], 1)], -1)
+    scores = scores.softmax(-1)[..., :s]
     return torch.einsum("bhqk,bkhd->bqhd", scores, v).flatten(2)
 
 
@@ -251,7 +271,7 @@ def attention_of(c, w, layer, h):
     if kind == "phi3":
         q, k, v = (h @ at("qkv_proj.weight").T).split([heads * head, kv * head, kv * head], -1)
     else:
-        bias = lambda n: at(n + "_proj.bias") if kind in ("qwen2", "qwen2_moe") else 0
+        bias = lambda n: at(n + "_proj.bias") if has_input_bias(c) else 0
         q, k, v = (h @ at(n + "_proj.weight").T + bias(n) for n in "qkv")
     if kind == "olmo2":
         q, k = rms(q, at("q_norm.weight"), eps), rms(k, at("k_norm.weight"), eps)
@@ -260,11 +280,11 @@ def attention_of(c, w, layer, h):
         q = rms(q, one + at("q_norm.weight"), eps)
         k = rms(k, one + at("k_norm.weight"), eps)
     theta, factor, reach, scaling = c["rope_theta"], 1.0, None, None
-    if kind == "qwen2":
+    if kind in ("qwen2", "gpt_oss"):
         scaling = c.get("rope_scaling")
     if kind == "mistral" or kind == "phi3":
         reach = c["sliding_window"]
-    if kind == "gemma2" and layer % 2 == 0:
+    if kind in ("gemma2", "gpt_oss") and layer % 2 == 0:
         reach = c["sliding_window"]
     if kind == "gemma3_text":
         if (layer + 1) % c["sliding_window_pattern"]:
@@ -273,7 +293,17 @@ def attention_of(c, w, layer, h):
             factor = c["rope_scaling"]["factor"]
     q, k = rotate(q, theta, factor, scaling), rotate(k, theta, factor, scaling)
     scale = c.get("query_pre_attn_scalar", head) ** -0.5
-    return attend(q, k, v, scale, reach, c.get("attn_logit_softcapping")) @ at("o_proj.weight").T
+    joined = attend(q, k, v, scale, reach, c.get("attn_logit_softcapping"), at("sinks"))
+    return joined @ at("o_proj.weight").T + (at("o_proj.bias") if kind == "gpt_oss" else 0)
+
+
+def bounded_expert(c, w, at, e, t):
+    """An expert of gpt-oss; gate and up are every other column."""
+    both = t @ w[at + "experts.gate_up_proj"][e] + w[at + "experts.gate_up_proj_bias"][e]
+    gate = both[..., ::2].clamp(max=c["swiglu_limit"])
+    up = both[..., 1::2].clamp(-c["swiglu_limit"], c["swiglu_limit"])
+    inner = (up + 1) * gate * torch.sigmoid(1.702 * gate)
+    return inner @ w[at + "experts.down_proj"][e] + w[at + "experts.down_proj_bias"][e]
 
 
 def mixture(c, w, layer, h, routed):
@@ -282,7 +312,10 @@ def mixture(c, w, layer, h, routed):
                              (t @ w[stem + "up_proj.weight"].T)) @ w[stem + "down_proj.weight"].T
     at = f"model.layers.{layer}.mlp."
     flat = h.reshape(-1, h.shape[-1])
-    logits = flat @ w[at + "gate.weight"].T
+    oss = c["model_type"] == "gpt_oss"
+    logits = flat @ w[at + ("router" if oss else "gate") + ".weight"].T
+    if oss:
+        logits = logits + w[at + "router.bias"]
     v3 = c["model_type"] == "deepseek_v3"
     scores = torch.sigmoid(logits) if v3 else logits.softmax(-1)
     by = scores + w[at + "gate.e_score_correction_bias"] if v3 else scores
@@ -299,14 +332,16 @@ def mixture(c, w, layer, h, routed):
     chosen = order.indices[:, :active]
     note(order.values[:, active - 1] - order.values[:, active])
     weights = scores.gather(1, chosen)
-    if c["norm_topk_prob"]:
+    if oss or c["norm_topk_prob"]:
         weights = weights / weights.sum(-1, keepdim=True)
     weights = weights * c.get("routed_scaling_factor", 1.0)
     out, loads = torch.zeros_like(flat), []
     for e in range(scores.shape[-1]):
         token, place = (chosen == e).nonzero(as_tuple=True)
         loads.append(len(token))
-        share = gated(f"{at}experts.{e}.", flat[token]) * weights[token, place, None]
+        made = (bounded_expert(c, w, at, e, flat[token]) if oss else
+                gated(f"{at}experts.{e}.", flat[token]))
+        share = made * weights[token, place, None]
         out = out.index_add(0, token, share)
     routed.setdefault("counts", {})[str(layer)] = loads
     if "shared_expert_intermediate_size" in c:
@@ -408,6 +443,11 @@ def null_gradient(c, weights):
     return out
 
 
+def decays(name, value):
+    """Matrices; the biases of all experts in one tensor are none."""
+    return value.dim() >= 2 and not name.endswith("_bias")
+
+
 def train(c, start, tokens, dtype):
     w = {name: value.to(dtype).clone().requires_grad_() for name, value in start.items()}
     m, v = ({name: torch.zeros_like(value) for name, value in w.items()} for _ in range(2))
@@ -436,7 +476,7 @@ def train(c, start, tokens, dtype):
                 g = gradients[name] * scale
                 m[name].mul_(0.9).add_(g, alpha=0.1)
                 v[name].mul_(0.95).addcmul_(g, g, value=0.05)
-                value.mul_(1 - 1e-3 * (0.1 if value.dim() >= 2 else 0.0))
+                value.mul_(1 - 1e-3 * (0.1 if decays(name, value) else 0.0))
                 value.sub_(1e-3 * (m[name] / (1 - 0.9 ** t)) /
                            ((v[name] / (1 - 0.95 ** t)).sqrt() + 1e-8))
     return rows, step0, w
@@ -472,7 +512,7 @@ def write(name, seed):
         "name": name, "model_type": c["model_type"], "seed": seed,
         "parameters": sum(v.numel() for v in start.values()),
         "tensors": {n: list(v.shape) for n, v in start.items()},
-        "weight_decay_tensors": [n for n, v in start.items() if v.dim() >= 2],
+        "weight_decay_tensors": [n for n, v in start.items() if decays(n, v)],
         "fixed_tensors": [n for n in start if n.endswith("correction_bias")],
         "null_gradient": null_gradient(c, start), "step0": step0,
         "steps": [{"step": i, "loss": a[0], "grad_norm": a[1], "loss_f32": b[0],
@@ -491,7 +531,7 @@ def write(name, seed):
 
 
 # With others a choice of an expert comes near a tie, which float32 may decide otherwise.
-SEEDS = {"qwen2-moe-mini": 212, "qwen3-moe-mini": 207, "deepseek-v2-mini": 215,
+SEEDS = {"gpt-oss-mini": 209, "qwen2-moe-mini": 212, "qwen3-moe-mini": 207, "deepseek-v2-mini": 215,
          "deepseek-v3-mini": 200}
 for name in sys.argv[1:] or MODELS:
     write(name, SEEDS.get(name, 100 + list(MODELS).index(name)))

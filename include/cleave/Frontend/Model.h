@@ -56,6 +56,8 @@ struct Parameter {
   /// How it starts: normal around `initMean`; a constant where `initStd` is 0.
   double initMean = 0;
   double initStd = 0;
+  /// The first dimension of the file is such slices and nothing else.
+  bool isStack = false;
   /// Other names under which weight files may hold the same tensor: a tied
   /// output matrix beside the embedding.
   std::vector<std::string> aliases = {};
@@ -66,8 +68,8 @@ struct Parameter {
   int64_t activeElements() const;
   /// Number of tensors in files.
   int64_t tensors() const { return tensorPerSlice ? dims.front().size : 1; }
-  /// Weight decay acts on tensors of two or more dimensions in the file.
-  bool decays() const { return fileShape.size() >= 2; }
+  /// Weight decay acts on tensors (or slices of a stack) of two or more dimensions in the file.
+  bool decays() const { return fileShape.size() >= (isStack ? 3 : 2); }
 };
 
 /// The sizes that families have in common, under Hugging Face's names.

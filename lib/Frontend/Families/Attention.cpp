@@ -66,6 +66,8 @@ Branch attention(AttentionShape s) {
                    each ? std::vector<NamedDim>{s.headDim()}
                         : std::vector<NamedDim>{s.kvHead(), s.headDim()});
   }
+  if (!s.sinks.empty())
+    branch.parameters.push_back(parameter(s.sinks, {{s.kvHead(), s.group()}}, normalInit(s.std)));
   if (s.isUneven())
     return branch;
   branch.graph = [s = std::move(s)](LayerGraph &g, Value h) {
@@ -78,14 +80,15 @@ Branch attention(AttentionShape s) {
       parts[0] = g.rope("attention.q_rope", parts[0], s.frequencies);
       parts[1] = g.rope("attention.k_rope", parts[1], s.frequencies);
     }
-    Value a =
-        g.attention("attention.scores", parts[0], parts[1], parts[2], s.scale, s.window, s.cap);
+    Value sinks = s.sinks.empty() ? Value() : g.parameter(s.sinks);
+    Value a = g.attention("attention.scores", parts[0], parts[1], parts[2], s.scale, s.window,
+                          s.cap, sinks);
     return g.linear("attention.out", a, s.output, {"model"});
   };
   return branch;
 }
 
-/// Queries, keys and values of the stream `h`, each head's as wide as the widest of them.
+/// Queries, keys and values of the stream `h`.
 static llvm::SmallVector<Value> projectLatent(LayerGraph &g, const LatentShape &s, Value h) {
   const NamedDim plain = {"plain", s.plainDim}, turned = {"turned", s.ropeDim};
   const NamedDim value = {"value_dim", s.valueDim};
@@ -102,21 +105,15 @@ static llvm::SmallVector<Value> projectLatent(LayerGraph &g, const LatentShape &
   Value c = s.norm.apply(g, "attention.kv_norm", latent[0], "self_attn.kv_a_layernorm");
   Value kv = g.linear("attention.kv", c, "self_attn.kv_b_proj", {"kv_head", "key_value_dim"});
   auto keyValue = g.split("attention.k_split", kv, {plain, value});
-  query[1] = g.rope("attention.q_rope", query[1], s.frequencies, /*interleaved=*/true);
+  query[1] = g.rope("attention.q_rope", query[1], s.frequencies, s.interleaved);
   if (s.turnedFactor != 1)
     query[1] = g.mul("attention.q_scaled", query[1],
                      g.fill("attention.q_factor", query[1], s.turnedFactor));
-  Value key = g.rope("attention.k_rope", latent[1], s.frequencies, /*interleaved=*/true);
-  key = g.add("attention.k_heads", g.zeros("attention.k_zeros", keyValue[0], turned), key);
-  const NamedDim width = {"head_dim", std::max(s.plainDim + s.ropeDim, s.valueDim)};
-  auto join = [&](const std::string &path, std::vector<Value> parts, int64_t size) {
-    if (size < width.size)
-      parts.push_back(g.zeros(path + "_rest", parts[0], {"rest", width.size - size}));
-    return g.concat(path, parts, width);
-  };
-  return {join("attention.q_join", {query[0], query[1]}, s.plainDim + s.ropeDim),
-          join("attention.k_join", {keyValue[0], key}, s.plainDim + s.ropeDim),
-          join("attention.v_join", {keyValue[1]}, s.valueDim)};
+  Value key = g.rope("attention.k_rope", latent[1], s.frequencies, s.interleaved);
+  key = g.add("attention.k_heads", g.fill("attention.k_zeros", keyValue[0], turned, 0), key);
+  const NamedDim width = {"head_dim", s.plainDim + s.ropeDim};
+  return {g.concat("attention.q_join", {query[0], query[1]}, width),
+          g.concat("attention.k_join", {keyValue[0], key}, width), keyValue[1]};
 }
 
 Branch latentAttention(const LatentShape &s) {
@@ -144,10 +141,6 @@ Branch latentAttention(const LatentShape &s) {
   branch.graph = [s](LayerGraph &g, Value h) {
     auto parts = projectLatent(g, s, h);
     Value a = g.attention("attention.scores", parts[0], parts[1], parts[2], s.scale);
-    std::vector<NamedDim> dims = {{"value_dim", s.valueDim}};
-    if (int64_t rest = s.plainDim + s.ropeDim - s.valueDim; rest > 0)
-      dims.push_back({"rest", rest});
-    a = g.split("attention.v_split", a, dims)[0];
     return g.linear("attention.out", a, "self_attn.o_proj", {"model"});
   };
   return branch;

@@ -50,6 +50,8 @@ struct AttentionShape {
   std::optional<int64_t> window = {};
   /// Bound of the scores; 0: none.
   double cap = 0;
+  /// A learned score a head, whose value is zero; empty: none.
+  std::string sinks = "";
 
   NamedDim model() const { return {"model", sizes.hiddenSize}; }
   NamedDim kvHead() const { return {"kv_head", sizes.kvHeads}; }
@@ -83,6 +85,8 @@ struct LatentShape {
   int64_t valueDim = 0;
   bool bias = false;
   Norm norm = {};
+  /// Neighbours are the pairs that are turned; else values half a part away.
+  bool interleaved = true;
   /// Of the turned parts, and what these are multiplied by together.
   std::vector<double> frequencies = {};
   double turnedFactor = 1;

@@ -67,6 +67,7 @@ static constexpr ConfigKey kV3Keys[] = {
      "layers without experts at the start"},
     text("topk_method", "noaux_tc", "how experts are chosen"),
     fixed("scoring_func", KeyType::Text, std::string_view("sigmoid"), "scores are sigmoids"),
+    flag("rope_interleave", true, "neighbours are the pairs that positions turn"),
     flag("norm_topk_prob", true, "the weights of the chosen experts are divided by their sum"),
     number("routed_scaling_factor", 2.5, 0, 1e6, "factor of the experts' weights"),
 };
@@ -88,6 +89,8 @@ static rt::StatusOr<Branch> readAttention(Config &config, ModelSizes &sizes, con
   shape.ropeDim = config.integer("qk_rope_head_dim");
   shape.valueDim = config.integer("v_head_dim");
   shape.bias = config.flag("attention_bias");
+  if (version == Version::V3)
+    shape.interleaved = config.flag("rope_interleave");
   if (shape.ropeDim % 2)
     return config
         .error("config.head_dim_odd", "qk_rope_head_dim",

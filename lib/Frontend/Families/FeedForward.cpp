@@ -67,15 +67,43 @@ static std::pair<Value, Value> route(LayerGraph &g, const ExpertsShape &s, Value
   return {index, weights};
 }
 
+/// Of the sigmoid in gpt-oss's units.
+static constexpr double kGluAlpha = 1.702;
+
+/// Gate and up of each choice.
+static std::pair<Value, Value> gateAndUp(LayerGraph &g, const ExpertsShape &s, Value h,
+                                         Value index) {
+  if (s.packing != ExpertPacking::Stacked)
+    return {g.expertLinear("mlp.gate", h, s.gate, index, {"ffn"}),
+            g.expertLinear("mlp.up", h, s.up, index, {"ffn"})};
+  std::vector<llvm::StringRef> dims = {"gate_up", "ffn"};
+  if (s.inTurn)
+    std::swap(dims[0], dims[1]);
+  Value both = g.expertLinear("mlp.gate_up", h, s.gateUp, index, dims);
+  if (s.bias) {
+    // The row of a table that an index picks, as a product with 1.
+    Value one = g.fill("mlp.gate_up.one", h, {"one", 1}, 1);
+    Value row = g.expertLinear("mlp.gate_up.row", one, s.gateUp + "_bias", index, dims);
+    both = g.add("mlp.gate_up.bias", both, row);
+  }
+  auto parts = g.unstack("mlp.split", both, "gate_up");
+  return {parts[0], parts[1]};
+}
+
 /// Σ weight · down(act(gate h) · up h) over the chosen experts, plus the shared one.
 static Value mixture(LayerGraph &g, const ExpertsShape &s, const Branch &shared, Value h) {
   auto [index, weights] = route(g, s, h);
-  Value gate = g.expertLinear("mlp.gate", h, s.gate, index, {"ffn"});
-  Value up = g.expertLinear("mlp.up", h, s.up, index, {"ffn"});
-  Value inner = g.mul("mlp.mul", g.activation("mlp.act", s.activation, gate), up);
+  auto [gate, up] = gateAndUp(g, s, h, index);
+  Value inner = s.limit ? g.clampedGlu("mlp.act", gate, up, kGluAlpha, *s.limit)
+                        : g.mul("mlp.mul", g.activation("mlp.act", s.activation, gate), up);
   Value weighted = g.mul("mlp.weighted", inner, weights);
   Value each = g.expertLinear("mlp.down", weighted, s.down, index, {"model"});
   Value sum = g.sum("mlp.mix", each, "choice");
+  if (s.bias) {
+    Value shares = g.spread("mlp.shares", weights, index, {"expert", s.experts});
+    sum =
+        g.add("mlp.down.bias", sum, g.linear("mlp.down.rows", shares, s.down + "_bias", {"model"}));
+  }
   if (!shared.graph)
     return sum;
   Value other = shared.graph(g, h);
@@ -97,7 +125,9 @@ Branch experts(const ExpertsShape &s) {
   auto add = [&](const std::string &name, std::vector<std::vector<NamedDim>> groups, double std) {
     parameters.push_back(expertParameter(name, expert, s.active, std::move(groups), {0, std}));
   };
-  const NamedDim both = {"gate_up", 2 * s.width};
+  std::vector<NamedDim> both = {{"gate_up", 2}, ffn};
+  if (s.inTurn)
+    std::swap(both[0], both[1]);
   switch (s.packing) {
   case ExpertPacking::Separate:
     add(s.gate + ".weight", {{ffn}, {s.model}}, s.std);
@@ -105,9 +135,11 @@ Branch experts(const ExpertsShape &s) {
     add(s.down + ".weight", {{s.model}, {ffn}}, s.std);
     break;
   case ExpertPacking::Stacked:
-    add(s.gateUp, {{}, {s.model}, {both}}, s.std);
-    if (s.bias)
-      add(s.gateUp + "_bias", {{}, {both}}, 0);
+    add(s.gateUp, {{}, {s.model}, both}, s.std);
+    if (s.bias) {
+      both.insert(both.begin(), {"one", 1});
+      add(s.gateUp + "_bias", {{}, both}, 0);
+    }
     add(s.down, {{}, {ffn}, {s.model}}, s.std);
     if (s.bias)
       add(s.down + "_bias", {{}, {s.model}}, 0);

@@ -28,7 +28,8 @@ Branch mlp(MlpShape shape);
 enum class ExpertPacking {
   /// Three matrices an expert, [out, in].
   Separate,
-  /// Gate and up in one tensor for all experts, [expert, in, 2 · out], down in another.
+  /// Gate and up in one tensor for all experts, [expert, in, 2 · out], down in another,
+  /// [expert, out, in].
   Stacked,
   /// The experts' rows below each other: gate, up and down are matrices [expert · ffn, model].
   Rows,
@@ -79,7 +80,13 @@ struct ExpertsShape {
   std::string up = "mlp.experts.{}.up_proj";
   std::string down = "mlp.experts.{}.down_proj";
   std::string gateUp = "mlp.experts.gate_up_proj";
+  /// Whether its columns are gate and up in turn; else all of gate come first.
+  bool inTurn = false;
+  /// Of Stacked, named as the weights with "_bias" behind.
   bool bias = false;
+  /// Bound of what enters the activation, which is then that of `LayerGraph::clampedGlu`;
+  /// absent: the usual one.
+  std::optional<double> limit = {};
   /// Width of the shared MLP; 0: none.
   int64_t sharedWidth = 0;
   /// Before its gate_proj, up_proj and down_proj.

@@ -1,8 +1,7 @@
 //===- GptOss.cpp - gpt-oss ---------------------------------------------------------===//
 //
 // Llama's layers with biases, a learned sink for each head's scores, a window in every
-// other layer, and experts with biases whose weights files hold stacked. Described and
-// counted, not trained.
+// other layer, and experts with biases whose weights files hold stacked.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,8 +10,6 @@
 #include "lib/Frontend/Rope.h"
 
 namespace cleave::frontend {
-
-static constexpr std::string_view kRouter = "for routers, which are not trained yet";
 
 static constexpr ConfigKey kKeys[] = {
     requiredSize("vocab_size", kMaxVocabulary, "number of tokens"),
@@ -28,41 +25,47 @@ static constexpr ConfigKey kKeys[] = {
         .alias("experts_per_token"),
     number("swiglu_limit", 7.0, 0, 1e12, "bound of what enters an expert's activation"),
     ignored("initial_context_length", "original_max_position_embeddings of rope_scaling says it"),
-    ignored("router_aux_loss_coef", kRouter),
-    ignored("output_router_logits", kRouter),
+    flag("output_router_logits", false, "unbalanced experts are a loss"),
+    number("router_aux_loss_coef", 0.9, 0, 1e6, "factor of that loss"),
 };
 
-static rt::StatusOr<FamilyModel> describe(Config &config) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike oss,
-                             readLlamaLike(config, {.kvHeads = 8, .headDim = 64, .theta = 150000}));
+/// The experts of every layer.
+static rt::StatusOr<Branch> readMixture(Config &config, LlamaLike &oss) {
   Decoder &decoder = oss.decoder;
-  CLEAVE_RT_RETURN_IF_ERROR(readExperts(config, decoder.sizes, "num_local_experts",
-                                        "num_experts_per_tok", decoder.sizes.intermediateSize));
-  config.leaveUntrained("model_type", "sinks of scores");
-  oss.attention.inputBias = oss.attention.outputBias = config.flag("attention_bias");
   ExpertsShape shape;
   shape.model = decoder.model();
   shape.experts = config.integer("num_local_experts");
   shape.active = config.integer("num_experts_per_tok");
   shape.width = decoder.sizes.intermediateSize;
   shape.std = decoder.std;
+  shape.routing = Routing::SoftmaxOfChosen;
+  shape.balanced = config.flag("output_router_logits");
+  decoder.balanceFactor = config.number("router_aux_loss_coef");
   shape.packing = ExpertPacking::Stacked;
   shape.router = "mlp.router";
-  shape.routerBias = shape.bias = true;
+  shape.routerBias = shape.bias = shape.inTurn = true;
   shape.down = "mlp.experts.down_proj";
-  BlockKind full = oss.block("full", experts(shape));
-  full.attention.graph = nullptr; // there is no operator with sinks
-  full.attention.parameters.push_back(parameter("self_attn.sinks",
-                                                {{oss.attention.kvHead(), oss.attention.group()}},
-                                                normalInit(decoder.std)));
-  BlockKind sliding = full;
-  sliding.name = "sliding";
+  shape.limit = config.number("swiglu_limit");
+  if (oss.mlp.activation != Activation::Silu)
+    config.leaveUntrained("hidden_act", "bounded units of another activation", "\"silu\"");
+  CLEAVE_RT_RETURN_IF_ERROR(readExperts(config, decoder.sizes, "num_local_experts",
+                                        "num_experts_per_tok", shape.width, shape.routing));
+  return experts(shape);
+}
+
+static rt::StatusOr<FamilyModel> describe(Config &config) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(LlamaLike oss,
+                             readLlamaLike(config, {.kvHeads = 8, .headDim = 64, .theta = 150000}));
+  oss.attention.inputBias = oss.attention.outputBias = config.flag("attention_bias");
+  oss.attention.sinks = "self_attn.sinks";
+  CLEAVE_RT_ASSIGN_OR_RETURN(const Branch sparse, readMixture(config, oss));
   CLEAVE_RT_ASSIGN_OR_RETURN(
-      const std::vector<bool> windows,
-      readSliding(config, decoder.sizes.layers, [](int64_t i) { return i % 2 == 0; }));
-  decoder.sizes.others.emplace_back("sliding_window", config.integer("sliding_window"));
-  return decoder.build({std::move(full), std::move(sliding)},
-                       [&](int64_t i) { return size_t(windows[i]); });
+      const std::vector<bool> sliding,
+      readSliding(config, oss.decoder.sizes.layers, [](int64_t i) { return i % 2 == 0; }));
+  LlamaLike windowed = oss;
+  windowed.setWindow(config.integer("sliding_window"));
+  return windowed.decoder.build({oss.block("full", sparse), windowed.block("sliding", sparse)},
+                                [&](int64_t i) { return size_t(sliding[i]); });
 }
 
 static std::vector<std::span<const ConfigKey>> tables() { return {sizeKeys(), kKeys, ropeKeys()}; }

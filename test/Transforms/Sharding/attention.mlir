@@ -63,7 +63,7 @@ dist.mesh @mesh ["context", "tensor"] = [2, 2]
 // CHECK: %[[Y:.*]], %[[LSE:.*]] = nn.attention %{{.*}}, %[[S]] {scale = 5.000000e-01 : f64} : (tensor<1x4x1x3x4xf32, {{.*}}>, tensor<1x7x1x4xf32, {{.*}}>, tensor<1x7x1x6xf32, {{.*}}>, {{.*}}tensor<1x3xf32, {{.*}}>) -> (tensor<1x4x1x3x6xf32,
 // CHECK: %[[D:.*]] = dist.mask %[[LSE]] dim 1 size 7 value 0.000000e+00 on @mesh ["context"]
 // CHECK: %[[G:.*]] = nn.attention_sink_grad %[[S]], %[[LSE]], %[[D]] :
-// CHECK: dist.all_reduce %[[G]] on @mesh ["context"]
+// CHECK: dist.all_reduce %[[G]] sum on @mesh ["context"]
 func.func @sinks(%q: tensor<1x7x2x3x4xf32, #qs> {dist.sharding = #dist.sharding<[[], [context], [tensor], [], []]>}, %k: tensor<1x7x2x4xf32, #ks> {dist.sharding = #dist.sharding<[[], [context], [tensor], []]>}, %v: tensor<1x7x2x6xf32, #vs> {dist.sharding = #dist.sharding<[[], [context], [tensor], []]>}, %p: tensor<1x7xi32, #bs> {dist.sharding = #dist.sharding<[[], []]>}, %s: tensor<2x3xf32, #hs> {dist.sharding = #dist.sharding<[[tensor], []]>}) -> (tensor<1x7x2x3x6xf32, #ys> {dist.sharding = #dist.sharding<[[], [context], [tensor], [], []]>}, tensor<2x3xf32, #hs> {dist.sharding = #dist.sharding<[[tensor], []]>}) {
   %y, %lse = nn.attention %q, %k, %v, %p, %p, %s {scale = 0.5 : f64, ordered, dist.factors = {sequence = ["context"], kv_head = ["tensor"]}} : (tensor<1x7x2x3x4xf32, #qs>, tensor<1x7x2x4xf32, #ks>, tensor<1x7x2x6xf32, #vs>, tensor<1x7xi32, #bs>, tensor<1x7xi32, #bs>, tensor<2x3xf32, #hs>) -> (tensor<1x7x2x3x6xf32, #ys>, tensor<1x7x2x3xf32, #ls>)
   %ds = nn.attention_sink_grad %s, %lse, %lse {dist.factors = {sequence = ["context"], kv_head = ["tensor"]}} : (tensor<2x3xf32, #hs>, tensor<1x7x2x3xf32, #ls>, tensor<1x7x2x3xf32, #ls>) -> tensor<2x3xf32, #hs>

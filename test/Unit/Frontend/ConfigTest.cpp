@@ -287,7 +287,6 @@ TEST(Config, featuresWithoutOperatorsAreDescribedAndNotTrained) {
                          {"falcon-7b", "multi_query"},
                          {"falcon-40b", "new_decoder_architecture"},
                          {"llama-4-scout", "model_type"},
-                         {"gpt-oss-20b", "num_local_experts"},
                          {"minimax-m2.5", "num_local_experts"},
                          {"mpt-7b", "model_type"},
                          {"opt-1.3b", "max_position_embeddings"},
@@ -308,6 +307,13 @@ TEST(Config, featuresWithoutOperatorsAreDescribedAndNotTrained) {
   auto noisy =
       readEdited("mixtral-8x7b", [](rt::JsonValue &c) { c.set("router_jitter_noise", 0.01); });
   EXPECT_EQ(reasonOf(noisy).first, "router_jitter_noise");
+  auto dense = readEdited("deepseek-v3", [](rt::JsonValue &c) {
+    c.set("n_routed_experts", json("null"));
+    c.set("rope_interleave", false);
+  });
+  EXPECT_EQ(reasonOf(dense).second, "");
+  auto bounded = readEdited("gpt-oss-20b", [](rt::JsonValue &c) { c.set("hidden_act", "gelu"); });
+  EXPECT_EQ(reasonOf(bounded).first, "hidden_act");
   auto chosen = readEdited("deepseek-v3", [](rt::JsonValue &c) { c.set("topk_method", "greedy"); });
   EXPECT_EQ(reasonOf(chosen).first, "topk_method");
   for (const char *trained : {"t0",
@@ -331,7 +337,8 @@ TEST(Config, featuresWithoutOperatorsAreDescribedAndNotTrained) {
                               "deepseek-v2",
                               "deepseek-v2-lite",
                               "deepseek-v3",
-                              "kimi-k2"})
+                              "kimi-k2",
+                              "gpt-oss-20b"})
     EXPECT_EQ(reasonOf(readModel(configPath(trained))).second, "") << trained;
 }
 

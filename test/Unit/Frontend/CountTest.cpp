@@ -212,7 +212,14 @@ TEST(Parameters, expertsInFiles) {
   const Parameter *stack = findParameter(*oss, "model.layers.3.mlp.experts.gate_up_proj");
   ASSERT_TRUE(stack);
   EXPECT_EQ(stack->fileShape, (std::vector<int64_t>{32, 2880, 5760}));
+  EXPECT_EQ(stack->dims, (std::vector<NamedDim>{
+                             {"expert", 32}, {"model", 2880}, {"ffn", 2880}, {"gate_up", 2}}));
   EXPECT_EQ(stack->tensors(), 1);
+  EXPECT_TRUE(stack->decays());
+  const Parameter *biases = findParameter(*oss, "model.layers.3.mlp.experts.gate_up_proj_bias");
+  ASSERT_TRUE(biases);
+  EXPECT_EQ(biases->fileShape, (std::vector<int64_t>{32, 5760}));
+  EXPECT_FALSE(biases->decays()); // vectors, one for each expert
   auto dbrx = readModel(configPath("dbrx"));
   ASSERT_TRUE(dbrx.ok());
   const Parameter *rows = findParameter(*dbrx, "transformer.blocks.0.ffn.experts.mlp.w1");

@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(, GoldenTest,
                          });
 
 TEST(Golden, decayFollowsTheGoldenList) {
-  for (const char *name : {"t0", "t0-tied", "gpt2-mini"}) {
+  for (const char *name : {"t0", "t0-tied", "gpt2-mini", "gpt-oss-mini"}) {
     auto model = readModel(std::string(CLEAVE_TEST_GOLDEN) + "/" + name);
     ASSERT_TRUE(model.ok());
     const rt::JsonValue expected = json(contents(goldenFile(name, "expected.json")));

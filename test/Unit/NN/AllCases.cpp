@@ -71,6 +71,12 @@ static void addElementwise(Cases &out) {
     out.push_back({name, {"batch=3 ffn=17"}, {"batch=3 ffn=17"}});
     out.push_back({name + "_grad", {"batch=3 ffn=17", "batch=3 ffn=17"}, {"batch=3 ffn=17"}});
   }
+  // Bounds that many of the elements exceed.
+  const std::string glu = "{alpha = 1.702 : f64, limit = 0.4 : f64}", each = "batch=3 ffn=17";
+  out.push_back({"nn.clamped_glu", {each, each}, {each}, glu});
+  out.push_back({"nn.clamped_glu", {each, "ffn=17"}, {each}, glu});
+  for (const char *name : {"nn.clamped_glu_gate_grad", "nn.clamped_glu_up_grad"})
+    out.push_back({name, {each, each, each}, {each}, glu});
   out.push_back({"nn.soft_cap", {"batch=3 ffn=17"}, {"batch=3 ffn=17"}, "{cap = 0.7 : f64}"});
   out.push_back({"nn.soft_cap_grad",
                  {"batch=3 ffn=17", "batch=3 ffn=17"},
