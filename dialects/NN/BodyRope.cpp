@@ -70,9 +70,8 @@ static SmallVector<AffineMap> ropeMaps(OpBuilder &b, RankedTensorType type, Valu
     return AffineMap::get(loops, 0, exprs, b.getContext());
   };
   AffineExpr zero = b.getAffineConstantExpr(0), one = b.getAffineConstantExpr(1);
-  return {
-      map(own), map(partner), map(position), map({zero, own[pair]}), map({one, own[pair]}),
-      map(own)};
+  return {map(own), map(partner), map(position), map({zero, own[pair]}), map({one, own[pair]}),
+          map(own)};
 }
 
 /// The last dimension becomes three: a block of 2n values, of which the first one is
@@ -118,10 +117,11 @@ SmallVector<Value> RopeOp::buildBody(OpBuilder &b, ValueRange operands,
       turned = (index(lead) == 0.0).select(turned, p[0]);
     linalg::YieldOp::create(inner, at, turned.value());
   };
-  Value rotated = linalg::GenericOp::create(b, loc, TypeRange(halves),
-                                            ValueRange{x, x, operands[1], operands[2], operands[2]},
-                                            init, ropeMaps(b, input, operands[1], side, pair), kinds, turn)
-                      .getResult(0);
+  Value rotated =
+      linalg::GenericOp::create(b, loc, TypeRange(halves),
+                                ValueRange{x, x, operands[1], operands[2], operands[2]}, init,
+                                ropeMaps(b, input, operands[1], side, pair), kinds, turn)
+          .getResult(0);
   Value joined = tensor::CollapseShapeOp::create(b, loc, plain, rotated, groups);
   if (type.getRank() != input.getRank()) { // a result with a dimension of size 1 in front
     SmallVector<ReassociationIndices> front = {{0, 1}};

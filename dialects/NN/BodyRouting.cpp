@@ -131,9 +131,8 @@ SmallVector<Value> KeepGroupsOp::buildBody(OpBuilder &b, ValueRange operands, Ty
   };
   SmallVector<Value> worth;
   for (int64_t g = 0; g < groups; ++g) {
-    Value rest = body.map(all, x, [&](const BodyPoint &p) {
-      return inGroup(p, g).select(p[0], p.number(none));
-    });
+    Value rest = body.map(
+        all, x, [&](const BodyPoint &p) { return inGroup(p, g).select(p[0], p.number(none)); });
     Value sum;
     for (uint64_t i = 0; i < getTake(); ++i) {
       Value max = body.max(row, rest, [](const BodyPoint &p) { return p[0]; });
@@ -181,8 +180,7 @@ FusionDims NormalizeOp::getFusionDims(unsigned) { return mixedLast(getResult());
 SmallVector<Value> NormalizeOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
   Body body(b, getLoc());
   Value sum = sumOfRow(body, operands[0], getEps().convertToDouble());
-  return {
-      body.map(types[0], {operands[0], sum}, [](const BodyPoint &p) { return p[0] / p[1]; })};
+  return {body.map(types[0], {operands[0], sum}, [](const BodyPoint &p) { return p[0] / p[1]; })};
 }
 
 FusionDims NormalizeGradOp::getFusionDims(unsigned) { return mixedLast(getInputGradient()); }

@@ -160,8 +160,8 @@ SmallVector<Value> ConcatOp::buildBody(OpBuilder &b, ValueRange operands,
       sizes.push_back(b.getIndexAttr(size));
     offsets.back() = b.getIndexAttr(first);
     first += shape.back();
-    Value copy = Body(b, getLoc()).map(tensorType(part), part,
-                                       [](const BodyPoint &p) { return p[0]; });
+    Value copy =
+        Body(b, getLoc()).map(tensorType(part), part, [](const BodyPoint &p) { return p[0]; });
     copy = tensor::CastOp::create(b, getLoc(), RankedTensorType::get(shape, type.getElementType()),
                                   copy);
     whole = tensor::InsertSliceOp::create(b, getLoc(), copy, whole, offsets, sizes, strides);

@@ -96,7 +96,7 @@ Value LayerGraph::layerNorm(StringRef path, Value x, StringRef stem, double eps)
 Value LayerGraph::rope(StringRef path, Value x, ArrayRef<double> frequencies, bool interleaved) {
   return place(path, nn::RopeOp::create(builder, at(path), x.getType(), x, positions(),
                                         builder.getDenseF64ArrayAttr(frequencies), UnitAttr(),
-                                          interleaved ? builder.getUnitAttr() : UnitAttr()));
+                                        interleaved ? builder.getUnitAttr() : UnitAttr()));
 }
 
 Value LayerGraph::attention(StringRef path, Value query, Value key, Value value, double scale,
@@ -178,8 +178,7 @@ Value LayerGraph::concat(StringRef path, ArrayRef<Value> parts, const NamedDim &
 Value LayerGraph::zeros(StringRef path, Value like, const NamedDim &last) {
   auto type = cast<RankedTensorType>(like.getType());
   Type made = replaced(type, type.getRank() - 1, last, type.getElementType());
-  return place(path,
-               nn::FillOp::create(builder, at(path), made, builder.getF64FloatAttr(0.0)));
+  return place(path, nn::FillOp::create(builder, at(path), made, builder.getF64FloatAttr(0.0)));
 }
 
 Value LayerGraph::keepGroups(StringRef path, Value scores, int64_t groups, int64_t keep,

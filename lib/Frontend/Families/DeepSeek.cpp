@@ -142,9 +142,10 @@ static rt::Status readGroups(Config &config, ExpertsShape &shape, Version versio
              fmt::format("a token can't go to {} of {} experts in {} of {} groups", shape.active,
                          shape.experts, shape.keptGroups, shape.groups))
       .withGiven(fmt::format("n_group = {}, topk_group = {}", shape.groups, shape.keptGroups))
-      .withRule(fmt::format("n_group divides the experts into groups of at least {}, and topk_group "
-                            "of these have the experts of a token",
-                            shape.groupTake))
+      .withRule(
+          fmt::format("n_group divides the experts into groups of at least {}, and topk_group "
+                      "of these have the experts of a token",
+                      shape.groupTake))
       .suggest("\"n_group\": 1, \"topk_group\": 1");
 }
 
@@ -196,7 +197,8 @@ static rt::StatusOr<FamilyModel> describe(Config &config, Version version) {
   decoder.std = config.number("initializer_range");
   decoder.tied = config.flag("tie_word_embeddings");
   CLEAVE_RT_ASSIGN_OR_RETURN(const Activation function, readActivation(config, "hidden_act"));
-  CLEAVE_RT_ASSIGN_OR_RETURN(const Branch attention, readAttention(config, sizes, decoder, version));
+  CLEAVE_RT_ASSIGN_OR_RETURN(const Branch attention,
+                             readAttention(config, sizes, decoder, version));
   CLEAVE_RT_ASSIGN_OR_RETURN(const Branch sparse, readSparse(config, decoder, function, version));
   const Branch dense = mlp({decoder.model(), sizes.intermediateSize, decoder.std, function});
   const int64_t first = config.integer("first_k_dense_replace"),
@@ -206,8 +208,12 @@ static rt::StatusOr<FamilyModel> describe(Config &config, Version version) {
                        [&](int64_t i) { return size_t(any && i >= first && i % step == 0); });
 }
 
-static rt::StatusOr<FamilyModel> describeV2(Config &config) { return describe(config, Version::V2); }
-static rt::StatusOr<FamilyModel> describeV3(Config &config) { return describe(config, Version::V3); }
+static rt::StatusOr<FamilyModel> describeV2(Config &config) {
+  return describe(config, Version::V2);
+}
+static rt::StatusOr<FamilyModel> describeV3(Config &config) {
+  return describe(config, Version::V3);
+}
 
 static std::vector<std::span<const ConfigKey>> v2Tables() { return {kKeys, kV2Keys, ropeKeys()}; }
 static std::vector<std::span<const ConfigKey>> v3Tables() { return {kKeys, kV3Keys, ropeKeys()}; }

@@ -308,14 +308,30 @@ TEST(Config, featuresWithoutOperatorsAreDescribedAndNotTrained) {
   auto noisy =
       readEdited("mixtral-8x7b", [](rt::JsonValue &c) { c.set("router_jitter_noise", 0.01); });
   EXPECT_EQ(reasonOf(noisy).first, "router_jitter_noise");
-  auto chosen =
-      readEdited("deepseek-v3", [](rt::JsonValue &c) { c.set("topk_method", "greedy"); });
+  auto chosen = readEdited("deepseek-v3", [](rt::JsonValue &c) { c.set("topk_method", "greedy"); });
   EXPECT_EQ(reasonOf(chosen).first, "topk_method");
-  for (const char *trained :
-       {"t0", "gpt2", "mistral-7b-v0.1", "qwen3-32b", "gemma-2b", "gemma-7b", "gemma-2-27b",
-        "gemma-3-27b", "olmo-2-7b", "phi-3-mini-4k", "pythia-70m", "gpt-neox-20b", "mixtral-8x7b",
-        "mixtral-8x22b", "qwen1.5-moe-a2.7b", "qwen2-57b-a14b", "qwen3-30b-a3b", "qwen3-235b-a22b",
-        "deepseek-v2", "deepseek-v2-lite", "deepseek-v3", "kimi-k2"})
+  for (const char *trained : {"t0",
+                              "gpt2",
+                              "mistral-7b-v0.1",
+                              "qwen3-32b",
+                              "gemma-2b",
+                              "gemma-7b",
+                              "gemma-2-27b",
+                              "gemma-3-27b",
+                              "olmo-2-7b",
+                              "phi-3-mini-4k",
+                              "pythia-70m",
+                              "gpt-neox-20b",
+                              "mixtral-8x7b",
+                              "mixtral-8x22b",
+                              "qwen1.5-moe-a2.7b",
+                              "qwen2-57b-a14b",
+                              "qwen3-30b-a3b",
+                              "qwen3-235b-a22b",
+                              "deepseek-v2",
+                              "deepseek-v2-lite",
+                              "deepseek-v3",
+                              "kimi-k2"})
     EXPECT_EQ(reasonOf(readModel(configPath(trained))).second, "") << trained;
 }
 

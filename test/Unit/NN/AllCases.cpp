@@ -43,10 +43,10 @@ static void addContractions(Cases &out) {
                  {"batch=2 sequence=3 key_dim=9"},
                  {"batch=2 sequence=3 plain=4", "batch=2 sequence=3 turned=5"}});
   out.push_back({"nn.split", {"batch=17 key_dim=5"}, {"batch=17 plain=5"}});
-  out.push_back({"nn.concat",
-                 {"batch=2 sequence=3 plain=4", "batch=2 sequence=3 turned=5",
-                  "batch=2 sequence=3 rest=1"},
-                 {"batch=2 sequence=3 head_dim=10"}});
+  out.push_back(
+      {"nn.concat",
+       {"batch=2 sequence=3 plain=4", "batch=2 sequence=3 turned=5", "batch=2 sequence=3 rest=1"},
+       {"batch=2 sequence=3 head_dim=10"}});
   out.push_back({"nn.concat", {"batch=17 plain=5"}, {"batch=17 head_dim=5"}});
   out.push_back({"nn.constant",
                  {},
@@ -109,8 +109,11 @@ static void addAttention(Cases &out) {
   std::string grouped = "batch=2 sequence=5 kv_head=3 group=2 head_dim=4";
   out.push_back({"nn.rope", {grouped, positions}, {grouped}, rope});
   for (const char *inverse : {"", ", inverse"})
-    out.push_back({"nn.rope", {grouped, positions}, {grouped},
-                   "{frequencies = array<f64: 1.0, 0.3>, interleaved" + std::string(inverse) + "}"});
+    out.push_back(
+        {"nn.rope",
+         {grouped, positions},
+         {grouped},
+         "{frequencies = array<f64: 1.0, 0.3>, interleaved" + std::string(inverse) + "}"});
   // The first 4 values of 12 are turned.
   std::string wide = "batch=2 sequence=5 kv_head=3 head_dim=12";
   for (const std::string &attributes : {rope, back})
