@@ -25,8 +25,8 @@ MessageCount readCount(ObjectReader &in) {
 
 Traffic::Collective readCollective(ObjectReader &in) {
   Traffic::Collective made;
-  made.group = static_cast<int32_t>(
-      reading::needInteger(in, "group", {.min = 0, .max = reading::maxInt32}));
+  made.group =
+      static_cast<int32_t>(reading::needInteger(in, "group", {.min = 0, .max = reading::maxInt32}));
   made.kind = reading::needString(in, "kind");
   made.count = readCount(in);
   return made;
@@ -92,8 +92,7 @@ Status validateTraffic(const Program &program) {
       return broken(fmt::format("{} is counted with index {}, which is no other of a pipeline",
                                 nameOf(each.kind), each.peer));
     if (isTwice(transfers, i))
-      return broken(
-          fmt::format("{} with index {} is counted twice", nameOf(each.kind), each.peer));
+      return broken(fmt::format("{} with index {} is counted twice", nameOf(each.kind), each.peer));
   }
   return {};
 }

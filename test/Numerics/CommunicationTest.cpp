@@ -93,11 +93,10 @@ private:
     using Kind = rt::PipelineAction::Kind;
     const auto stage = static_cast<size_t>(action.stage);
     if (!action.isTransfer())
-      return addList(rt::Program::entryIndex(stage, action.kind == Kind::Forward
-                                                        ? rt::StageEntry::Forward
-                                                    : action.kind == Kind::Backward
-                                                        ? rt::StageEntry::Backward
-                                                        : rt::StageEntry::Weights));
+      return addList(rt::Program::entryIndex(
+          stage, action.kind == Kind::Forward    ? rt::StageEntry::Forward
+                 : action.kind == Kind::Backward ? rt::StageEntry::Backward
+                                                 : rt::StageEntry::Weights));
     const int64_t other =
         program.mesh.groupOf(rank, program.pipeline->axes)[static_cast<size_t>(action.peer)];
     // A message is known by its micro-batch and the stage that an activation enters.

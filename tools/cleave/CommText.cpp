@@ -33,8 +33,9 @@ static Totals totalsBy(const std::vector<TrafficRow> &rows,
     sum.messages += row.count * row.ranks;
   }
   Totals sorted(sums.begin(), sums.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto &a, const auto &b) { return a.second.bytes > b.second.bytes; });
+  std::sort(sorted.begin(), sorted.end(), [](const auto &a, const auto &b) {
+    return a.second.bytes != b.second.bytes ? a.second.bytes > b.second.bytes : a.first < b.first;
+  });
   return sorted;
 }
 
@@ -54,7 +55,7 @@ static std::string placementsOf(const TrafficRow &row) {
                      placementText(row.to, row.dims));
 }
 
-std::string communicationText(std::vector<TrafficRow> rows, int64_t ranks) {
+std::string communicationText(const std::vector<TrafficRow> &rows, int64_t ranks) {
   const Totals all = totalsBy(rows, [](const TrafficRow &) { return ""; });
   const Total total = all.empty() ? Total() : all.front().second;
   std::string text = fmt::format("a step of {} rank{}: {} bytes in {} messages on all of them\n",
@@ -68,23 +69,25 @@ std::string communicationText(std::vector<TrafficRow> rows, int64_t ranks) {
   };
   addTotals("by kind", totalsByKind(rows));
   addTotals("by axes", totalsBy(rows, axesOf));
-  std::stable_sort(rows.begin(), rows.end(), [](const TrafficRow &a, const TrafficRow &b) {
-    return a.total() * a.ranks > b.total() * b.ranks;
-  });
+  // Equal ones in the order of the program.
+  std::multimap<int64_t, const TrafficRow *, std::greater<>> sorted;
+  for (const TrafficRow &row : rows)
+    sorted.insert({row.total() * row.ranks, &row});
   size_t entries = 5, labels = 5;
   for (const TrafficRow &row : rows) {
     entries = std::max(entries, entryOf(row).size());
     labels = std::max(labels, row.label.size());
   }
   text += "\nof one rank in a step\n";
-  text += fmt::format("{:>14} = {:>6} × {:<12} {:<15} {:<20} {:<{}}  {:<{}}  {}\n", "bytes", "count",
-                      "message", "kind", "axes (ranks)", "entry", entries, "value", labels,
+  text += fmt::format("{:>14} = {:>6} × {:<12} {:<15} {:<20} {:<{}}  {:<{}}  {}\n", "bytes",
+                      "count", "message", "kind", "axes (ranks)", "entry", entries, "value", labels,
                       "placement");
-  for (const TrafficRow &row : rows) {
-    std::string line =
-        fmt::format("{:>14} = {:>6} × {:<12} {:<15} {:<20} {:<{}}  {:<{}}  {}", row.total(),
-                    row.count, row.bytes, row.kind, fmt::format("{} ({})", axesOf(row), row.members),
-                    entryOf(row), entries, row.label, labels, placementsOf(row));
+  for (const auto &[bytes, each] : sorted) {
+    const TrafficRow &row = *each;
+    std::string line = fmt::format("{:>14} = {:>6} × {:<12} {:<15} {:<20} {:<{}}  {:<{}}  {}",
+                                   row.total(), row.count, row.bytes, row.kind,
+                                   fmt::format("{} ({})", axesOf(row), row.members), entryOf(row),
+                                   entries, row.label, labels, placementsOf(row));
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }

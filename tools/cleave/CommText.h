@@ -14,7 +14,7 @@ namespace cleave::tool {
 
 /// The exchanges of a step of `ranks` ranks, the largest first, behind totals over all
 /// ranks for each kind and each set of axes.
-std::string communicationText(std::vector<TrafficRow> rows, int64_t ranks);
+std::string communicationText(const std::vector<TrafficRow> &rows, int64_t ranks);
 
 /// The same as a value, rows in the order of the program.
 void writeCommunicationJson(rt::JsonWriter &out, const std::vector<TrafficRow> &rows,

@@ -76,8 +76,8 @@ private:
   void addCommand(exec::EntryOp entry, exec::CommandOpInterface command, int64_t times) {
     exec::GroupOp group = groups.lookup(command.getGroupAttr().getValue());
     const dist::Axes axes = dist::axesOf(group.getAxes());
-    const int64_t members = group.getMembers() ? static_cast<int64_t>(group.getMembers()->size())
-                                               : mesh.size(axes);
+    const int64_t members =
+        group.getMembers() ? static_cast<int64_t>(group.getMembers()->size()) : mesh.size(axes);
     TrafficRow row;
     row.bytes = command.getMessageBytes(members);
     if (row.bytes == 0)
