@@ -267,10 +267,10 @@ Status RankTrainer::finish(uint64_t step) {
   }
   if (!setup.flags.exportFolder.empty())
     CLEAVE_RT_RETURN_IF_ERROR(exportWeights());
-  // Behind all that is kept of the run, so that a mistake of ours costs none of it.
-  CLEAVE_RT_RETURN_IF_ERROR(traffic->check());
   // Nobody frees its memory while it is being exported.
-  return everyone->barrier();
+  CLEAVE_RT_RETURN_IF_ERROR(everyone->barrier());
+  // Behind all that is kept of the run, so that a mistake of ours costs none of it.
+  return traffic->check();
 }
 
 Status RankTrainer::exportWeights() {

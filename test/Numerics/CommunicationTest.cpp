@@ -232,7 +232,9 @@ bool swapNeighbours(rt::Image &image, std::mt19937 &random) {
     std::swap(actions[i], actions[i + 1]);
     return true;
   }
-  std::vector<rt::Command> &list = program.entries[random() % rt::entryCount];
+  // Most of what programs exchange together is in the update.
+  std::vector<rt::Command> &list = random() % 2 ? program.entry(rt::EntryKind::Update)
+                                                : program.entries[random() % rt::entryCount];
   std::vector<size_t> places;
   for (size_t i = 0; i < list.size(); ++i)
     if (groupOf(list[i]) || std::holds_alternative<rt::RepeatCommand>(list[i].what))
@@ -248,7 +250,7 @@ TEST(Communication, OfRandomPlansEndsAndOfMovedCommandsIsRefused) {
   std::mt19937 random(20261130);
   const std::string models[] = {"t0", "t0-tied", "gpt2-mini"};
   int images = 0, pipelines = 0, harmful = 0, harmless = 0;
-  for (int trial = 0; trial < 400 && images < 40; ++trial) {
+  for (int trial = 0; trial < 400 && images < 24; ++trial) {
     const PlanRequest request = randomRequest(random);
     if (request.ranks > 16)
       continue;
@@ -263,7 +265,7 @@ TEST(Communication, OfRandomPlansEndsAndOfMovedCommandsIsRefused) {
     pipelines += image->programs.size() > 1;
     ASSERT_TRUE(rt::validate(*image).ok());
     ASSERT_TRUE(ends(*image));
-    for (int swap = 0; swap < 12; ++swap) {
+    for (int swap = 0; swap < (image->programs.size() > 1 ? 20 : 2); ++swap) {
       rt::Image moved = *image;
       if (!swapNeighbours(moved, random))
         continue;
@@ -278,9 +280,9 @@ TEST(Communication, OfRandomPlansEndsAndOfMovedCommandsIsRefused) {
           << rt::renderText(status.error());
     }
   }
-  EXPECT_EQ(images, 40);
-  EXPECT_GT(pipelines, 10);
-  EXPECT_GT(harmful, 60);
+  EXPECT_EQ(images, 24);
+  EXPECT_GT(pipelines, 8);
+  EXPECT_GT(harmful, 40);
   EXPECT_GT(harmless, 20);
 }
 

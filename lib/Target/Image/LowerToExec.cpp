@@ -86,8 +86,10 @@ private:
     PassManager cleanup(entry.getContext(), func::FuncOp::getOperationName());
     cleanup.addPass(createCSEPass());
     cleanup.addPass(createCanonicalizerPass());
+    hideNames(entry);
     if (failed(cleanup.run(entry)))
       return failure();
+    showNames(entry);
     Block &body = entry.getBody().front();
     decideFusion(body);
     auto units = makeUnits(body, *kernels, profile);
@@ -100,6 +102,28 @@ private:
         return failure();
     emitResults(entry, stage, placement);
     return success();
+  }
+
+  /// Whether an operator is an exchange, which says where its value lies before it.
+  static bool isExchange(Operation *op) { return op->hasAttr("dist.from"); }
+
+  /// Two functions may call one value by two names: that must not keep their exchanges of
+  /// it apart. Until `showNames` names are in locations.
+  static void hideNames(func::FuncOp entry) {
+    entry.walk([](Operation *op) {
+      if (auto path = op->getAttrOfType<StringAttr>("nn.path"); path && isExchange(op)) {
+        op->setLoc(NameLoc::get(path, op->getLoc()));
+        op->removeAttr("nn.path");
+      }
+    });
+  }
+  static void showNames(func::FuncOp entry) {
+    entry.walk([](Operation *op) {
+      if (auto name = dyn_cast<NameLoc>(op->getLoc()); name && isExchange(op)) {
+        op->setAttr("nn.path", name.getName());
+        op->setLoc(name.getChildLoc());
+      }
+    });
   }
 
   LogicalResult emit(Unit &unit, Placement &placement) {

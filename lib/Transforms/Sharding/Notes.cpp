@@ -182,24 +182,29 @@ LogicalResult checkGiven(ModuleOp module, const Mesh &mesh) { return check(modul
 
 LogicalResult checkNotes(ModuleOp module, const Mesh &mesh) { return check(module, mesh, true); }
 
+/// The path of an operator, or which kept tensor it accesses; null where it has neither.
+static StringAttr ownName(Operation *op) {
+  auto state = dyn_cast<StateOpInterface>(op);
+  if (!state)
+    return op->getAttrOfType<StringAttr>("nn.path");
+  std::string name = state.getStateSymbol().str();
+  size_t open = name.find('{'), close = name.find('}');
+  if (close != std::string::npos && close > open + 1)
+    name.replace(open, close - open + 1, "*");
+  return StringAttr::get(op->getContext(), name + " " + state.getStateSlot().str());
+}
+
 StringAttr reportedName(Value value, Operation *user) {
   Operation *maker = value.getDefiningOp();
-  if (auto state = dyn_cast_or_null<StateOpInterface>(maker)) {
-    std::string name = state.getStateSymbol().str();
-    size_t open = name.find('{'), close = name.find('}');
-    if (close != std::string::npos && close > open + 1)
-      name.replace(open, close - open + 1, "*");
-    return StringAttr::get(value.getContext(), name + " " + state.getStateSlot().str());
-  }
-  if (auto path = maker ? maker->getAttrOfType<StringAttr>("nn.path") : StringAttr())
-    return path;
+  if (StringAttr name = maker ? ownName(maker) : StringAttr())
+    return name;
   Operation *first = nullptr;
   for (Operation *other : value.getUsers()) {
     other = user->getBlock()->findAncestorOpInBlock(*other);
-    if (other && other->hasAttr("nn.path") && (!first || other->isBeforeInBlock(first)))
+    if (other && ownName(other) && (!first || other->isBeforeInBlock(first)))
       first = other;
   }
-  return first ? first->getAttrOfType<StringAttr>("nn.path") : StringAttr();
+  return first ? ownName(first) : StringAttr();
 }
 
 void noteExchange(Operation *exchange, ShardingAttr from, ShardingAttr to) {
