@@ -23,12 +23,15 @@ namespace cleave::image {
 
 static int64_t bytesOf(Value v) { return cast<RankedTensorType>(v.getType()).getNumElements() * 4; }
 
-/// "layers.*/mlp.gate", or the operator's name where it has no path.
+/// "layers.*/mlp.gate", or the operator's name where it has no path. A path that has the
+/// number of the layer itself stays as it is.
 static std::string labelOf(ArrayRef<Operation *> ops) {
   Operation *op = ops.front();
   auto repeat = op->getParentOfType<RepeatOpInterface>();
   std::string label = !repeat ? "" : repeat->hasAttr("layers") ? "layers.*/" : "pieces.*/";
   auto path = op->getAttrOfType<StringAttr>("nn.path");
+  if (path && path.getValue().contains('*'))
+    return path.str();
   return label + (path ? path.str() : op->getName().getStringRef().str());
 }
 
