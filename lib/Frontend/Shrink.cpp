@@ -69,8 +69,7 @@ static std::vector<JsonValue *> objectsOf(JsonValue &root) {
 /// Keeps the first `to` elements of lists that have one for each of `from` layers.
 static void shortenLists(JsonValue &object, int64_t from, int64_t to) {
   for (rt::JsonMember &member : object.members())
-    if (member.value.isArray() &&
-        static_cast<int64_t>(member.value.elements().size()) == from)
+    if (member.value.isArray() && static_cast<int64_t>(member.value.elements().size()) == from)
       member.value.elements().resize(static_cast<size_t>(to));
 }
 
@@ -136,8 +135,8 @@ static std::vector<Sizes> widthsOf(const ModelDescription &model, int64_t ways) 
   std::vector<Sizes> all;
   for (int64_t headDim : {4, 8, 16, 32, 64})
     if (headDim < s.headDim)
-      all.push_back(joined(counts, {{Role::HeadDim, headDim},
-                                    {Role::Width, smallerAlike(s.hiddenSize, ways, 8)}}));
+      all.push_back(joined(
+          counts, {{Role::HeadDim, headDim}, {Role::Width, smallerAlike(s.hiddenSize, ways, 8)}}));
   // A family whose heads share the width.
   for (int64_t headDim : {4, 8, 16, 32, 64})
     if (headDim < s.headDim && s.heads * s.headDim == s.hiddenSize)

@@ -94,8 +94,7 @@ PlanDivisions divisionsOf(plan::SolutionOp solution, ModuleOp model, int64_t lay
 }
 
 /// Deals the layers of `model` out to the stages again.
-static void resizeStages(plan::PipelineOp pipeline, ModuleOp model,
-                         ArrayRef<int64_t> stageLayers) {
+static void resizeStages(plan::PipelineOp pipeline, ModuleOp model, ArrayRef<int64_t> stageLayers) {
   const std::vector<Layer> layers = *layersOf(model);
   SmallVector<int64_t> sizes(stageLayers);
   ++sizes.front();

@@ -24,11 +24,12 @@ static SmallVector<int64_t> indexOf(ArrayRef<int64_t> shape, int64_t at) {
   return index;
 }
 
-const std::vector<std::vector<int64_t>> &
-BlockComparison::placesOf(ArrayRef<int64_t> shape, dist::ShardingAttr sharding,
-                          const dist::Mesh &mesh) {
-  auto [it, fresh] = places.try_emplace({sharding.getAsOpaquePointer(), shape.vec(),
-                                         std::vector<int64_t>(mesh.sizes.begin(), mesh.sizes.end())});
+const std::vector<std::vector<int64_t>> &BlockComparison::placesOf(ArrayRef<int64_t> shape,
+                                                                   dist::ShardingAttr sharding,
+                                                                   const dist::Mesh &mesh) {
+  auto [it, fresh] =
+      places.try_emplace({sharding.getAsOpaquePointer(), shape.vec(),
+                          std::vector<int64_t>(mesh.sizes.begin(), mesh.sizes.end())});
   if (!fresh)
     return it->second;
   // Cut a tensor of positions, from 1: zeros are padding.
@@ -92,8 +93,7 @@ std::optional<WrongElement> BlockComparison::compare(const HostTensor &got,
   std::optional<WrongElement> wrong;
   for (size_t i = 0; i < want.data.size(); ++i)
     if (differs(got.data[i], want.data[i], scale, 0) &&
-        (!wrong ||
-         std::fabs(got.data[i] - want.data[i]) > std::fabs(wrong->got - wrong->want)))
+        (!wrong || std::fabs(got.data[i] - want.data[i]) > std::fabs(wrong->got - wrong->want)))
       wrong = {0, indexOf(want.shape, static_cast<int64_t>(i)), got.data[i], want.data[i]};
   return wrong;
 }

@@ -37,9 +37,8 @@ public:
 
 private:
   /// For each rank, where the elements of its block lie in the whole; -1 is padding.
-  const std::vector<std::vector<int64_t>> &placesOf(llvm::ArrayRef<int64_t> shape,
-                                                    dist::ShardingAttr sharding,
-                                                    const dist::Mesh &mesh);
+  const std::vector<std::vector<int64_t>> &
+  placesOf(llvm::ArrayRef<int64_t> shape, dist::ShardingAttr sharding, const dist::Mesh &mesh);
   bool differs(double got, double want, double scale, double slack);
 
   double tolerance, worst = 0;

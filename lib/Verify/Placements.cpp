@@ -56,9 +56,7 @@ static bool holds(Operation *op, const Placed &placed, const dist::Mesh &mesh) {
                       });
 }
 
-static dist::Mesh meshOf(ModuleOp part) {
-  return dist::Mesh(*part.getOps<dist::MeshOp>().begin());
-}
+static dist::Mesh meshOf(ModuleOp part) { return dist::Mesh(*part.getOps<dist::MeshOp>().begin()); }
 
 PlacedOps Placements::locate(ModuleOp program) const {
   // Of several operators that one became, the last that fits has its results.
@@ -82,8 +80,7 @@ PlacedOps Placements::locateEdited(ModuleOp edited, ModuleOp program) const {
   const PlacedOps known = locate(program);
   std::map<Signature, std::vector<const Placed *>> list;
   auto signature = [](size_t part, func::FuncOp function, Operation *op) {
-    return Signature{part, function.getName().str(),
-                     op->getAttrOfType<StringAttr>("nn.path").str(),
+    return Signature{part, function.getName().str(), op->getAttrOfType<StringAttr>("nn.path").str(),
                      op->getName().getStringRef().str()};
   };
   forEachPathOp(program, [&](size_t part, ModuleOp, func::FuncOp function, Operation *op) {

@@ -9,8 +9,8 @@
 
 #include "dialects/Dist/Dist.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/ADT/DenseMap.h"
 #include "runtime/Base/Status.h"
+#include "llvm/ADT/DenseMap.h"
 #include <map>
 
 namespace cleave {

@@ -56,8 +56,8 @@ static Demands demandsOf(const frontend::ModelDescription &description, ModuleOp
 
 static int64_t microBatchesOf(plan::SolutionOp solution) {
   auto batch = plan::entry<plan::BatchOp>(solution);
-  const int64_t ways = plan::AxisTable(solution).ways(
-      plan::entry<plan::LayoutOp>(solution).getDims(), "batch");
+  const int64_t ways =
+      plan::AxisTable(solution).ways(plan::entry<plan::LayoutOp>(solution).getDims(), "batch");
   return static_cast<int64_t>(batch.getGlobal()) / ways / static_cast<int64_t>(batch.getMicro());
 }
 

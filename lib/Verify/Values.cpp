@@ -187,9 +187,9 @@ void ValueComparison::compare(Part &part, const Seen &value, size_t place) {
   when = now;
   divergence.emplace();
   divergence->micro = value.micro;
-  divergence->phase = !kept.forward                            ? "backward"
+  divergence->phase = !kept.forward                          ? "backward"
                       : value.function.ends_with(".forward") ? "forward"
-                                                               : "again";
+                                                             : "again";
   divergence->kind = origin.kind;
   divergence->path = origin.path;
   divergence->op = origin.op;

@@ -59,8 +59,8 @@ static rt::Status checkProgram(ModuleOp program, ModuleOp own) {
                            " parts, the plan's has " + std::to_string(wanted.size()));
   for (auto [part, fact] : llvm::zip(given, wanted)) {
     auto meshes = part.getOps<dist::MeshOp>();
-    if (meshes.empty() ||
-        dist::Mesh(*meshes.begin()).ranks() != dist::Mesh(*fact.getOps<dist::MeshOp>().begin()).ranks())
+    if (meshes.empty() || dist::Mesh(*meshes.begin()).ranks() !=
+                              dist::Mesh(*fact.getOps<dist::MeshOp>().begin()).ranks())
       return programMismatch("the program's mesh has not the ranks of the plan");
     for (auto function : fact.getOps<func::FuncOp>()) {
       if (!function->hasAttr("nn.entry"))
@@ -82,8 +82,8 @@ static rt::Status checkProgram(ModuleOp program, ModuleOp own) {
 static rt::StatusOr<Side> makeSide(ModuleOp model, const VerifyLayout &layout,
                                    const VerifySettings &settings) {
   Side side;
-  CLEAVE_RT_ASSIGN_OR_RETURN(
-      side.own, compile(model, layout.plan, settings.optimizer, &side.placements));
+  CLEAVE_RT_ASSIGN_OR_RETURN(side.own,
+                             compile(model, layout.plan, settings.optimizer, &side.placements));
   side.program = layout.program ? layout.program : *side.own;
   if (layout.program)
     CLEAVE_RT_RETURN_IF_ERROR(checkProgram(layout.program, *side.own));
@@ -92,8 +92,8 @@ static rt::StatusOr<Side> makeSide(ModuleOp model, const VerifyLayout &layout,
   side.training = std::make_unique<Training>(side.program, *side.own);
   plan::SolutionOp solution = solutionOf(layout.plan);
   auto batch = plan::entry<plan::BatchOp>(solution);
-  const int64_t ways = plan::AxisTable(solution).ways(
-      plan::entry<plan::LayoutOp>(solution).getDims(), "batch");
+  const int64_t ways =
+      plan::AxisTable(solution).ways(plan::entry<plan::LayoutOp>(solution).getDims(), "batch");
   side.micros.rows = static_cast<int64_t>(batch.getMicro()) * ways;
   side.micros.count = static_cast<int64_t>(batch.getGlobal()) / side.micros.rows;
   return side;
@@ -146,9 +146,8 @@ public:
 
 private:
   rt::Status load(Side &side) {
-    return side.training->load([&](nn::ParameterOp p, const std::string &name) {
-      return settings.weights(p, name);
-    });
+    return side.training->load(
+        [&](nn::ParameterOp p, const std::string &name) { return settings.weights(p, name); });
   }
 
   rt::Status accumulate(Side &side) {
@@ -306,8 +305,8 @@ rt::Status Verifier::compareUpdates(const std::vector<Training::Updated> &got,
       values.locate(found, 0, place, *layout.training->parts()[place]);
       CLEAVE_RT_RETURN_IF_ERROR(take(found));
     }
-  for (auto [slot, phase] :
-       {std::pair("moment1", "moment1"), std::pair("moment2", "moment2"), std::pair("value", "weight")})
+  for (auto [slot, phase] : {std::pair("moment1", "moment1"), std::pair("moment2", "moment2"),
+                             std::pair("value", "weight")})
     CLEAVE_RT_RETURN_IF_ERROR(compareSlot(slot, phase));
   return rt::Status::success();
 }
@@ -349,11 +348,10 @@ std::optional<Divergence> Verifier::compareTensor(size_t place, nn::ParameterOp 
   auto slack = [&](size_t i) {
     return rate * settings.tolerance / (std::fabs(gradient.data[i]) + epsilon);
   };
-  auto wrong = slot == "value"
-                   ? comparison.compare(*part.state.find(name, slot), want,
-                                        part.shardingOf(p, slot), part.mesh, slack)
-                   : comparison.compare(*part.state.find(name, slot), want,
-                                        part.shardingOf(p, slot), part.mesh);
+  auto wrong = slot == "value" ? comparison.compare(*part.state.find(name, slot), want,
+                                                    part.shardingOf(p, slot), part.mesh, slack)
+                               : comparison.compare(*part.state.find(name, slot), want,
+                                                    part.shardingOf(p, slot), part.mesh);
   if (!wrong)
     return std::nullopt;
   Divergence found;

@@ -111,7 +111,8 @@ rt::Status Verification::makePlan() {
   wanted.ranks = pins.dp.value_or(1) * inner;
   CLEAVE_RT_RETURN_IF_ERROR(fillPlanRequest(request.plan));
   if (!request.plan.recipe.globalBatch) {
-    const int64_t dp = pins.dp.value_or(std::max<int64_t>(wanted.ranks / std::max<int64_t>(inner, 1), 1));
+    const int64_t dp =
+        pins.dp.value_or(std::max<int64_t>(wanted.ranks / std::max<int64_t>(inner, 1), 1));
     const int64_t micros = pins.pp.value_or(1) > 1 ? *pins.pp + 1 : 2;
     if (!pins.microBatch)
       pins.microBatch = 1;
@@ -170,16 +171,17 @@ rt::Status Verification::makeAgainst() {
 
 /// What another run can start from.
 rt::Status Verification::keepFiles() {
-  auto write = [&](const char *name, const std::string &text) {
-    return rt::writeFileAtomically(fmt::format("{}/{}", request.keep, name), text);
+  auto write = [&](const char *name, mlir::ModuleOp module) {
+    return rt::writeFileAtomically(fmt::format("{}/{}.mlir", request.keep, name), textOf(module));
   };
   if (description)
-    CLEAVE_RT_RETURN_IF_ERROR(write("config.json", description->configText));
-  CLEAVE_RT_RETURN_IF_ERROR(write("plan.mlir", textOf(*layout)));
-  CLEAVE_RT_RETURN_IF_ERROR(write("against.mlir", textOf(*against)));
+    CLEAVE_RT_RETURN_IF_ERROR(
+        rt::writeFileAtomically(request.keep + "/config.json", description->configText));
+  CLEAVE_RT_RETURN_IF_ERROR(write("plan", *layout));
+  CLEAVE_RT_RETURN_IF_ERROR(write("against", *against));
   CLEAVE_RT_ASSIGN_OR_RETURN(const Module made,
                              programFor(*model, *layout, optimizerOf(request.plan.recipe)));
-  return write("program.mlir", textOf(*made));
+  return write("program", *made);
 }
 
 /// "pipe=2 × tensor=2"
@@ -196,21 +198,20 @@ static std::string axesOf(mlir::ModuleOp plan) {
 }
 
 VerifyCase Verification::describe() {
-  return {request.plan.modelPath, changes,           axesOf(*layout),    axesOf(*against),
+  return {request.plan.modelPath, changes,           axesOf(*layout),  axesOf(*against),
           ranksOf(*layout),       ranksOf(*against), request.tolerance};
 }
 
 rt::Status Verification::compare() {
   auto batch = plan::entry<plan::BatchOp>(solutionOf(*layout));
   const auto vocabulary = (*model)->getAttrOfType<mlir::IntegerAttr>("nn.vocab");
-  CLEAVE_RT_ASSIGN_OR_RETURN(
-      const VerifyWeights weights,
-      VerifyWeights::open(request.init, request.plan.recipe.seed));
-  CLEAVE_RT_ASSIGN_OR_RETURN(
-      const VerifyTokens tokens,
-      VerifyTokens::open(request.data, request.plan.recipe.seed,
-                         vocabulary ? vocabulary.getInt() : 2, batch.getSequence(),
-                         batch.getGlobal(), request.steps));
+  CLEAVE_RT_ASSIGN_OR_RETURN(const VerifyWeights weights,
+                             VerifyWeights::open(request.init, request.plan.recipe.seed));
+  CLEAVE_RT_ASSIGN_OR_RETURN(const VerifyTokens tokens,
+                             VerifyTokens::open(request.data, request.plan.recipe.seed,
+                                                vocabulary ? vocabulary.getInt() : 2,
+                                                batch.getSequence(), batch.getGlobal(),
+                                                request.steps));
   VerifySettings settings;
   settings.steps = request.steps;
   settings.tolerance = request.tolerance;
@@ -225,16 +226,16 @@ rt::Status Verification::compare() {
   settings.progress = [&](const std::string &what) { progress(what); };
   const VerifyCase checked = describe();
   tell("{}", describeCase(checked));
-  auto report = verifyLayouts(*model, {*layout, program ? *program : mlir::ModuleOp()},
-                              {*against}, settings);
+  auto report =
+      verifyLayouts(*model, {*layout, program ? *program : mlir::ModuleOp()}, {*against}, settings);
   progress("");
   if (!report.ok())
     return report.status();
   if (report->first)
     return mismatchError(*report->first, checked);
-  std::fputs((request.plan.json ? reportJson(*report, checked) : describeReport(*report, checked))
-                 .c_str(),
-             stdout);
+  std::fputs(
+      (request.plan.json ? reportJson(*report, checked) : describeReport(*report, checked)).c_str(),
+      stdout);
   return rt::Status::success();
 }
 
@@ -306,7 +307,8 @@ rt::Status runVerify(const Words &words) {
   };
   option("against", "the other layout's plan; left out: one rank", "FILE");
   option("steps", "steps to run; left out: 2", "N");
-  option("tolerance", "what may differ, in parts of a tensor's largest number; left out: 1e-9", "X");
+  option("tolerance", "what may differ, in parts of a tensor's largest number; left out: 1e-9",
+         "X");
   option("init", "weights, with --full-size; left out: by chance", "FILE|DIR");
   option("data", "tokens; left out: by chance", "FILE");
   option("program", "run this program, of the form of --emit=dist, in place of the plan's", "FILE");

@@ -131,8 +131,7 @@ rt::StatusOr<VerifyTokens> VerifyTokens::open(const std::string &path, uint64_t 
         .withRule("there are tokens for all steps")
         .suggest("fewer --steps, or leave out --data for tokens by chance");
   source.tokens.resize(needed);
-  CLEAVE_RT_RETURN_IF_ERROR(
-      file.read(0, source.tokens, std::numeric_limits<int32_t>::max()));
+  CLEAVE_RT_RETURN_IF_ERROR(file.read(0, source.tokens, std::numeric_limits<int32_t>::max()));
   return source;
 }
 
@@ -141,9 +140,9 @@ double VerifyTokens::token(int64_t step, int64_t sequence, int64_t at) const {
     const int64_t index = ((step - 1) * batch + sequence) * length + at;
     return static_cast<double>(tokens[static_cast<size_t>(index)] % vocabulary);
   }
-  const uint64_t place = mixed(mixed(seed + static_cast<uint64_t>(step)) +
-                               static_cast<uint64_t>(sequence)) +
-                         static_cast<uint64_t>(at);
+  const uint64_t place =
+      mixed(mixed(seed + static_cast<uint64_t>(step)) + static_cast<uint64_t>(sequence)) +
+      static_cast<uint64_t>(at);
   return static_cast<double>(mixed(place) % static_cast<uint64_t>(vocabulary));
 }
 

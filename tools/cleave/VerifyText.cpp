@@ -37,8 +37,9 @@ rt::Error mismatchError(const Divergence &d, const VerifyCase &checked) {
   if (!d.index.empty())
     at += fmt::format(" at [{}]", fmt::join(d.index, ", "));
   rt::Error error =
-      rt::runError("verify.mismatch", fmt::format("{}, {} differs{}: {}, and {} in the other layout",
-                                                  where, subjectOf(d), at, d.got, d.want))
+      rt::runError("verify.mismatch",
+                   fmt::format("{}, {} differs{}: {}, and {} in the other layout", where,
+                               subjectOf(d), at, d.got, d.want))
           .withGiven(fmt::format("{} against {}", checked.layout, checked.against))
           .withRule(fmt::format("all layouts compute the same, within {} of a tensor's largest "
                                 "number",
@@ -77,8 +78,8 @@ std::string describeCase(const VerifyCase &checked) {
     return text;
   std::vector<std::string> changes;
   for (const auto &change : checked.changes)
-    changes.push_back(fmt::format("{} {} → {}", change.key, grouped(change.from),
-                                  grouped(change.to)));
+    changes.push_back(
+        fmt::format("{} {} → {}", change.key, grouped(change.from), grouped(change.to)));
   return text + fmt::format("shrunk: {}\n", fmt::join(changes, ", "));
 }
 

@@ -20,7 +20,6 @@ struct SmallCase {
 /// Shrinks `description`, whose differentiated graph is `model`, as far as the divisions of
 /// `plans` can be kept, and carries the plans over: they are changed in place and checked.
 rt::StatusOr<SmallCase> shrinkCase(const frontend::ModelDescription &description,
-                                   mlir::ModuleOp model,
-                                   llvm::ArrayRef<mlir::ModuleOp> plans);
+                                   mlir::ModuleOp model, llvm::ArrayRef<mlir::ModuleOp> plans);
 
 } // namespace cleave
