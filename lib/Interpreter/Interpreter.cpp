@@ -44,6 +44,8 @@ private:
   StateStore &state;
   const InterpreterOptions &options;
   SmallVector<Operation *> stack;
+  /// Repeats that are being run, from the outermost.
+  SmallVector<Iteration> iterations;
   /// Of the repeat that is being run.
   int64_t iteration = 0;
 };
@@ -130,7 +132,7 @@ LogicalResult Run::bind(Operation *op, std::vector<ValuePtr> results, Frame &fra
     SmallVector<const RankTensors *> shown;
     for (const ValuePtr &v : results)
       shown.push_back(v.get());
-    options.observer(op, shown);
+    options.observer(op, shown, iterations);
   }
   return success();
 }
@@ -270,7 +272,9 @@ LogicalResult Run::repeat(RepeatOpInterface op, Frame &frame) {
     forSlice(whole, op.getSlicing(type), op.getSliceIndex(iteration), visit);
   };
   int64_t outside = iteration;
+  iterations.push_back({op, 0});
   for (iteration = 0; iteration < op.getIterations(); ++iteration) {
+    iterations.back().number = iteration;
     for (auto [i, argument] : llvm::enumerate(block.getArguments())) {
       if (i < carried) {
         frame[argument] = values[i];
@@ -298,6 +302,7 @@ LogicalResult Run::repeat(RepeatOpInterface op, Frame &frame) {
     std::copy_n(yielded.begin(), carried, values.begin());
   }
   iteration = outside;
+  iterations.pop_back();
   std::vector<ValuePtr> results = byResult(stacked, op->getNumResults());
   std::copy_n(values.begin(), carried, results.begin());
   return bind(op, std::move(results), frame);

@@ -45,7 +45,7 @@ plan::SolutionOp solutionOf(ModuleOp plan) {
   return all.empty() ? plan::SolutionOp() : *all.begin();
 }
 
-static rt::StatusOr<OwningOpRef<ModuleOp>> readPlan(MLIRContext &context, const std::string &file) {
+rt::StatusOr<OwningOpRef<ModuleOp>> readPlan(MLIRContext &context, const std::string &file) {
   context.loadDialect<plan::PlanDialect>();
   auto text = rt::readWholeFile(file);
   if (!text.ok())

@@ -1,8 +1,8 @@
 //===- Program.cpp - A golden model as an interpreted program --------------===//
 
 #include "Program.h"
-#include "Stages.h"
 #include "cleave/Frontend/Model.h"
+#include "cleave/Verify/Training.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/Interfaces/LayerNames.h"
 #include "dialects/NN/NN.h"
@@ -80,11 +80,10 @@ public:
                          [&] { return checkPlan(solutionOf(*plan), *module, request.ranks); }));
     need(applyPhase(*module, *plan, OptimizerSettings()));
     need(distPhase(*module));
-    for (auto part : module->getOps<ModuleOp>())
-      parts.push_back(std::make_unique<Part>(part));
-    if (parts.empty())
-      parts.push_back(std::make_unique<Part>(*module));
-    parts[0]->options.observer = [this](Operation *op, ArrayRef<const RankTensors *> results) {
+    training.emplace(*module);
+    training->parts()[0]->options.observer = [this](Operation *op,
+                                                    ArrayRef<const RankTensors *> results,
+                                                    ArrayRef<Iteration>) {
       auto path = op->getAttrOfType<StringAttr>("nn.path");
       // Each path once: gradients have those of their operators. A bias or a cap comes last.
       if (path && path.getValue().starts_with("head.logits") &&
@@ -96,33 +95,21 @@ public:
   }
 
   StepResult run() {
-    for (auto &part : parts) {
-      loadParameters(*part);
-      for (auto scalar : part->module.getOps<nn::ScalarOp>())
-        part->state.set(scalar.getSymName(), "value",
-                        RankTensors(part->options.ranks, HostTensor({}, 0.0)));
-    }
-    auto batch = [&](StringRef name, int64_t m) {
+    loadParameters();
+    training->begin();
+    need(training->accumulate(layout.microBatches, [&](StringRef name, int64_t m) {
       return name == "tokens" ? tokens(m, 0) : name == "targets" ? targets(m) : positions();
-    };
-    for (int64_t m = 0; m < layout.microBatches; ++m)
-      callTogether(parts, "count", {targets(m)});
-    callTogether(parts, "prepare", {});
-    if (auto schedules = module->getOps<pipe::ScheduleOp>(); !schedules.empty())
-      playSchedule((*schedules.begin()).getTable(), parts, batch);
-    else
-      for (int64_t m = 0; m < layout.microBatches; ++m)
-        callTogether(parts, "microbatch", {tokens(m, 0), targets(m), positions()});
+    }));
     collect("gradient", result.gradients);
-    auto scalar = [](double x) { return HostTensor({}, x); };
-    auto updated = callTogether(parts, "update", {scalar(1e-2), scalar(0.1), scalar(0.05)});
+    auto updated = need(training->update(1e-2, 0.1, 0.05));
+    result.loss = updated[0].loss;
+    result.norm = updated[0].norm;
+    result.objective = updated[0].objective;
     // The same in all places.
-    for (auto &results : updated) {
-      result.loss = results[0][0].data[0];
-      result.norm = results[1][0].data[0];
-      result.objective = results[results.size() > 2 ? 2 : 0][0].data[0];
-      EXPECT_EQ(result.loss, updated[0][0][0].data[0]);
-      EXPECT_EQ(result.norm, updated[0][1][0].data[0]);
+    for (const Training::Updated &each : updated) {
+      EXPECT_EQ(result.loss, each.loss);
+      EXPECT_EQ(result.norm, each.norm);
+      EXPECT_EQ(result.objective, each.objective);
     }
     std::map<std::string, HostTensor> copies;
     collect("value", result.values, &copies);
@@ -187,36 +174,27 @@ private:
     }
   }
 
-  dist::ShardingAttr shardingOf(Operation *symbol, StringRef slot) {
-    auto sharding = symbol->getAttrOfType<dist::ShardingAttr>(("dist." + slot).str());
-    return sharding ? sharding : dist::ShardingAttr::replicated(&context, 0);
-  }
-
-  void loadParameters(Part &part) {
+  void loadParameters() {
     auto weights = need(rt::SafeTensorsFile::open(std::string(CLEAVE_TEST_GOLDEN) + "/" + model +
                                                   "/model.safetensors"));
     std::map<std::string, const rt::TensorEntry *> entries;
     for (const rt::TensorEntry &e : weights.tensors())
       entries[e.name] = &e;
-    for (auto p : part.module.getOps<nn::ParameterOp>())
-      for (int64_t i = 0; i < p.getCount(); ++i) {
-        std::string name = p.getTensorName(i);
-        HostTensor whole(p.getTensorType().getShape());
-        size_t at = 0;
-        for (const std::string &file : fileNames(p, name)) {
-          auto it = entries.find(file);
-          if (it == entries.end())
-            throw std::runtime_error("no weights for " + file);
-          std::vector<float> values(it->second->elements());
-          need(weights.readFloats(*it->second, 0, values));
-          std::copy(values.begin(), values.end(), whole.data.begin() + at);
-          at += values.size();
-        }
-        part.state.set(name, "value", cut(part, whole, shardingOf(p, "value")));
-        HostTensor zeros(whole.shape, 0.0);
-        for (StringRef moment : {"moment1", "moment2"})
-          part.state.set(name, moment, cut(part, zeros, shardingOf(p, moment)));
-      }
+    need(training->load(
+        [&](nn::ParameterOp p, const std::string &name) -> rt::StatusOr<HostTensor> {
+          HostTensor whole(p.getTensorType().getShape());
+          size_t at = 0;
+          for (const std::string &file : fileNames(p, name)) {
+            auto it = entries.find(file);
+            if (it == entries.end())
+              throw std::runtime_error("no weights for " + file);
+            std::vector<float> values(it->second->elements());
+            need(weights.readFloats(*it->second, 0, values));
+            std::copy(values.begin(), values.end(), whole.data.begin() + at);
+            at += values.size();
+          }
+          return whole;
+        }));
   }
 
   /// The tensors in files of the parameter's tensor `name`.
@@ -244,22 +222,15 @@ private:
     return tensors;
   }
 
-  static RankTensors cut(const Part &part, const HostTensor &whole, dist::ShardingAttr sharding) {
-    RankTensors blocks;
-    for (int64_t r = 0; r < part.mesh.ranks(); ++r)
-      blocks.push_back(dist::cutBlock(whole, sharding, part.mesh, r));
-    return blocks;
-  }
-
   /// The slot of every tensor, whole. What several places have is added up (gradients)
   /// or goes to `copies`.
   void collect(StringRef slot, std::map<std::string, HostTensor> &into,
                std::map<std::string, HostTensor> *copies = nullptr) {
-    for (auto &part : parts)
-      for (auto p : part->module.getOps<nn::ParameterOp>())
+    for (auto &part : training->parts())
+      for (auto p : part->parameters())
         for (int64_t i = 0; i < p.getCount(); ++i) {
           const std::string whole = p.getTensorName(i);
-          for (auto &[name, tensor] : byFile(p, whole, joined(*part, p, whole, slot))) {
+          for (auto &[name, tensor] : byFile(p, whole, need(part->joined(p, whole, slot)))) {
             auto [it, fresh] = into.try_emplace(name, tensor);
             if (fresh)
               continue;
@@ -270,17 +241,6 @@ private:
                 x += y;
           }
         }
-  }
-
-  /// The whole of the tensor `name`, for which `p` stands.
-  HostTensor joined(Part &part, nn::ParameterOp p, const std::string &name, StringRef slot) {
-    const RankTensors *blocks = part.state.find(name, slot);
-    if (!blocks)
-      throw std::runtime_error("nothing stored for " + name);
-    SmallVector<const HostTensor *> pointers;
-    for (const HostTensor &t : *blocks)
-      pointers.push_back(&t);
-    return dist::joinBlocks(pointers, p.getTensorType().getShape(), shardingOf(p, slot), part.mesh);
   }
 
   /// Sequences of micro-batch `m`, shifted by `shift` tokens. Rank r of the data
@@ -318,7 +278,7 @@ private:
   Layout layout;
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
-  std::vector<std::unique_ptr<Part>> parts;
+  std::optional<Training> training;
   StepResult result;
   std::set<std::string> logitsSeen;
 };

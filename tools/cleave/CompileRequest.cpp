@@ -11,12 +11,23 @@
 
 namespace cleave::tool {
 
-void addCompileOptions(CommandLine &line, const std::string &phases) {
-  struct Row {
-    const char *names, *help, *value, *standard = nullptr;
-  };
+namespace {
+/// An option with a value.
+struct Row {
+  const char *names, *help, *value, *standard = nullptr;
+};
+} // namespace
+
+static void addRows(CommandLine &line, std::span<const Row> rows) {
+  for (const Row &row : rows) {
+    auto value = cxxopts::value<std::string>();
+    line.add()(row.names, row.help, row.standard ? value->default_value(row.standard) : value,
+               row.value);
+  }
+}
+
+void addPlanOptions(CommandLine &line) {
   static constexpr Row rows[] = {
-      {"o,output", "the training binary, or the file for a printed phase", "FILE"},
       {"cluster", "local:N, another preset (dgx-h100:N, …) or a file; left out: one rank", "C"},
       {"recipe", "batch, learning rate, optimizer: see docs/Formats.md", "FILE"},
       {"seq-len", "short for --set sequence_length=N; left out: the model's positions", "N"},
@@ -27,20 +38,26 @@ void addCompileOptions(CommandLine &line, const std::string &phases) {
        "what of the plan is fixed: dp=2,tp=4,pp=2,sp=1,vocab=0,zero=1,recompute=full,micro_batch=1",
        "PINS"},
       {"plan", "a plan to carry out, as --emit=plan writes it", "FILE"},
+  };
+  addRows(line, rows);
+  line.add()("set", "a key of the recipe, as learning_rate.peak=1e-3; may be repeated",
+             cxxopts::value<std::vector<std::string>>(), "KEY=VALUE");
+}
+
+void addCompileOptions(CommandLine &line, const std::string &phases) {
+  line.add()("emit", "stop after a phase and print it: " + phases, cxxopts::value<std::string>(),
+             "PHASE");
+  static constexpr Row output[] = {
+      {"o,output", "the training binary, or the file for a printed phase", "FILE"}};
+  addRows(line, output);
+  addPlanOptions(line);
+  static constexpr Row rows[] = {
       {"target", "cpu alone in this version", "T", "cpu"},
       {"profile", "instruction set of the binary: avx2, avx512 or host", "P", "host"},
       {"dump-phases", "write what each phase prints into this folder", "DIR"},
   };
-  line.add()("emit", "stop after a phase and print it: " + phases, cxxopts::value<std::string>(),
-             "PHASE");
-  for (const Row &row : rows) {
-    auto value = cxxopts::value<std::string>();
-    line.add()(row.names, row.help, row.standard ? value->default_value(row.standard) : value,
-               row.value);
-  }
-  line.add()("set", "a key of the recipe, as learning_rate.peak=1e-3; may be repeated",
-             cxxopts::value<std::vector<std::string>>(), "KEY=VALUE")(
-      "allow-over-budget", "go on although the plan needs more memory than a device has");
+  addRows(line, rows);
+  line.add()("allow-over-budget", "go on although the plan needs more memory than a device has");
 }
 
 /// A folder by its name beside the program's folder, or in the source tree.
@@ -117,10 +134,10 @@ static rt::StatusOr<cpu::Profile> readProfile(const std::string &name) {
 }
 
 /// The recipe's sizes, or what a model of unknown purpose is planned with.
-static rt::Status fillPlanRequest(CompileRequest &request, const CommandLine &line) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(request.plan.pins, parsePins(line.text("pin")));
+rt::Status fillPlanRequest(CompileRequest &request) {
   PlanRequest &plan = request.plan;
-  plan.ranks = request.cluster ? request.cluster->ranks() : 1;
+  if (request.cluster)
+    plan.ranks = request.cluster->ranks();
   plan.cluster = request.cluster ? request.cluster->name : "";
   int64_t longest = request.model ? request.model->sizes.maxPositions : 0;
   plan.sequence = request.recipe.sequenceLength.value_or(std::max<int64_t>(longest, 1));
@@ -131,13 +148,10 @@ static rt::Status fillPlanRequest(CompileRequest &request, const CommandLine &li
         .withRule("sequence_length is at most the model's positions")
         .suggest(fmt::format("--seq-len {}", longest));
   plan.globalBatch = request.recipe.globalBatch.value_or(plan.ranks);
-  if (request.recipe.microBatch && !plan.pins.microBatch)
-    plan.pins.microBatch = *request.recipe.microBatch;
   return rt::Status::success();
 }
 
-rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
-  CompileRequest request;
+rt::Status readPlanOptions(const CommandLine &line, CompileRequest &request) {
   CLEAVE_RT_ASSIGN_OR_RETURN(request.modelPath, line.required("MODEL"));
   request.planFile = line.text("plan");
   for (const std::string &input :
@@ -151,8 +165,25 @@ rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
         .withRule("--pin makes a plan and --plan brings one")
         .suggest("leave out --plan")
         .suggest("edit the plan");
-  request.emit = line.text("emit");
   request.json = line.json();
+  CLEAVE_RT_ASSIGN_OR_RETURN(request.recipe, readRecipe(line));
+  CLEAVE_RT_RETURN_IF_ERROR(checkRecipe(request.recipe));
+  if (!isModuleFile(request.modelPath)) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(request.model, frontend::readModel(request.modelPath));
+    CLEAVE_RT_RETURN_IF_ERROR(frontend::refuseUntrained(*request.model));
+  }
+  if (std::string cluster = line.text("cluster"); !cluster.empty()) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(request.cluster, readCluster(cluster, shareFolder()));
+  }
+  CLEAVE_RT_ASSIGN_OR_RETURN(request.plan.pins, parsePins(line.text("pin")));
+  if (request.recipe.microBatch && !request.plan.pins.microBatch)
+    request.plan.pins.microBatch = *request.recipe.microBatch;
+  return rt::Status::success();
+}
+
+rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
+  CompileRequest request;
+  request.emit = line.text("emit");
   request.output = line.text("output");
   request.dumpFolder = line.text("dump-phases");
   request.allowOverBudget = line.has("allow-over-budget");
@@ -162,19 +193,11 @@ rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
         .withRule("--target is cpu")
         .suggest("--target cpu");
   CLEAVE_RT_ASSIGN_OR_RETURN(request.profile, readProfile(line.text("profile")));
-  CLEAVE_RT_ASSIGN_OR_RETURN(request.recipe, readRecipe(line));
-  CLEAVE_RT_RETURN_IF_ERROR(checkRecipe(request.recipe));
-  if (!isModuleFile(request.modelPath)) {
-    CLEAVE_RT_ASSIGN_OR_RETURN(request.model, frontend::readModel(request.modelPath));
-    CLEAVE_RT_RETURN_IF_ERROR(frontend::refuseUntrained(*request.model));
-    bool trains = request.emit.empty();
-    if (trains && !request.recipe.dropout)
-      CLEAVE_RT_RETURN_IF_ERROR(frontend::refuseDropout(*request.model));
-  }
-  if (std::string cluster = line.text("cluster"); !cluster.empty()) {
-    CLEAVE_RT_ASSIGN_OR_RETURN(request.cluster, readCluster(cluster, shareFolder()));
-  }
-  CLEAVE_RT_RETURN_IF_ERROR(fillPlanRequest(request, line));
+  CLEAVE_RT_RETURN_IF_ERROR(readPlanOptions(line, request));
+  const bool trains = request.emit.empty();
+  if (request.model && trains && !request.recipe.dropout)
+    CLEAVE_RT_RETURN_IF_ERROR(frontend::refuseDropout(*request.model));
+  CLEAVE_RT_RETURN_IF_ERROR(fillPlanRequest(request));
   return request;
 }
 

@@ -31,8 +31,20 @@ struct CompileRequest {
   bool json = false;
 };
 
-/// Declares the options of `compile`; `phases` lists what `--emit` knows.
+/// Declares the options that say what is planned: cluster, recipe, pins, plan.
+void addPlanOptions(CommandLine &line);
+
+/// Declares the options of `compile`, those of `addPlanOptions` among them; `phases` lists what
+/// `--emit` knows.
 void addCompileOptions(CommandLine &line, const std::string &phases);
+
+/// Reads MODEL and what the options of `addPlanOptions` name into `request`, all but the
+/// sizes of the plan.
+rt::Status readPlanOptions(const CommandLine &line, CompileRequest &request);
+
+/// The sizes of the plan: the recipe's, or what is taken where it is silent. Ranks are those
+/// of the cluster, else as they are. Errors: `recipe.sequence_too_long`.
+rt::Status fillPlanRequest(CompileRequest &request);
 
 /// Reads everything that the parsed options name. Errors as formats.md says:
 /// `recipe.*`, `cluster.*`, `plan.*`, `config.*`.

@@ -36,6 +36,7 @@ std::string grouped(int64_t number);
 
 rt::Status runInspect(const Words &words);
 rt::Status runCompile(const Words &words);
+rt::Status runVerify(const Words &words);
 rt::Status runTokens(const Words &words);
 
 /// A command line split into options and positional words. `options` must

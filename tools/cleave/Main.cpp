@@ -21,6 +21,7 @@ std::span<const Subcommand> subcommands() {
       {"inspect", "say what a model is: sizes, exact parameter count, what was assumed",
        runInspect},
       {"compile", "compile a model into a training binary, or print a phase of it", runCompile},
+      {"verify", "run two layouts of a model step by step and name where they differ", runVerify},
       {"tokens", "write the bytes of text files as a token file to train on", runTokens},
   };
   return all;

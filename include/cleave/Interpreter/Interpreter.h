@@ -60,6 +60,12 @@ RankTensors takeRows(const RankTensors &tensors, int64_t begin, int64_t count);
 /// Tensors of `all` rows that hold `tensors` from row `begin` on, and zeros.
 RankTensors spreadRows(const RankTensors &tensors, int64_t begin, int64_t all);
 
+/// A repeat around what runs, and which of its iterations it is, from 0.
+struct Iteration {
+  mlir::Operation *repeat;
+  int64_t number;
+};
+
 struct InterpreterOptions {
   /// Ranks in lockstep, at least one.
   unsigned ranks = 1;
@@ -71,9 +77,12 @@ struct InterpreterOptions {
   /// where another stage does not come.
   std::function<llvm::FailureOr<RankTensors>(llvm::ArrayRef<int64_t> ranks, const RankTensors &)>
       sumOverStages;
-  /// Called after every operator with its results (by result, then by rank),
-  /// those in called functions included.
-  std::function<void(mlir::Operation *, llvm::ArrayRef<const RankTensors *>)> observer;
+  /// Called after every operator, those in called functions included, with its
+  /// results (by result, then by rank) and the repeats around it and around the calls
+  /// that led to it, the outermost first.
+  std::function<void(mlir::Operation *, llvm::ArrayRef<const RankTensors *>,
+                     llvm::ArrayRef<Iteration>)>
+      observer;
 };
 
 /// Runs `function` on `arguments` (by argument, then by rank) and returns its

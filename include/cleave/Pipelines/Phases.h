@@ -26,6 +26,10 @@ rt::Status differentiatePhase(mlir::ModuleOp module);
 rt::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>>
 planPhase(mlir::ModuleOp model, const PlanRequest &request, const std::string &planFile = "");
 
+/// Reads a plan's file, unchecked. Errors: `file.read_failed`, `plan.unreadable`.
+rt::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> readPlan(mlir::MLIRContext &context,
+                                                         const std::string &file);
+
 /// The solution inside a plan's module.
 plan::SolutionOp solutionOf(mlir::ModuleOp plan);
 

@@ -98,7 +98,8 @@ TEST_P(GoldenTest, stepZeroAgreesWithPyTorch) {
 
   std::vector<double> norms, logits;
   InterpreterOptions options;
-  options.observer = [&](Operation *op, ArrayRef<const RankTensors *> results) {
+  options.observer = [&](Operation *op, ArrayRef<const RankTensors *> results,
+                         ArrayRef<Iteration>) {
     auto path = op->getAttrOfType<StringAttr>("nn.path");
     if (!path)
       return;

@@ -87,7 +87,8 @@ TEST_F(InterpreterTest, StateOutlivesARunAndAddsUp) {
 
 TEST_F(InterpreterTest, ObserverSeesCalledFunctionsToo) {
   std::map<std::string, std::vector<double>> seen;
-  options.observer = [&](Operation *op, ArrayRef<const RankTensors *> results) {
+  options.observer = [&](Operation *op, ArrayRef<const RankTensors *> results,
+                         ArrayRef<Iteration>) {
     if (auto path = op->getAttrOfType<StringAttr>("nn.path"))
       seen[path.str()] = (*results[0])[1].data;
   };

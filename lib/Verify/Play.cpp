@@ -1,0 +1,115 @@
+//===- Play.cpp - A pipeline's table, played -------------------------------===//
+
+#include "lib/Verify/Play.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <map>
+
+using namespace mlir;
+namespace cleave {
+
+namespace {
+/// A step on its way through the stages.
+class Player {
+public:
+  Player(const pipe::Table &table, std::vector<std::unique_ptr<Part>> &parts, BatchSource batch)
+      : table(table), parts(parts), batch(batch), slots(parts.size()), next(parts.size(), 0) {}
+
+  rt::Status run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (size_t rank = 0; rank < parts.size(); ++rank)
+        while (failure.ok() && next[rank] < table.ranks[rank].actions.size() &&
+               act(rank, table.ranks[rank].actions[next[rank]])) {
+          ++next[rank];
+          moved = true;
+        }
+    }
+    CLEAVE_RT_RETURN_IF_ERROR(failure);
+    for (size_t rank = 0; rank < parts.size(); ++rank)
+      if (next[rank] < table.ranks[rank].actions.size())
+        return rt::internalError("the schedule of the pipeline stands still");
+    return rt::Status::success();
+  }
+
+private:
+  using Slot = std::map<std::string, RankTensors>;
+
+  /// False where it has to wait, or where `failure` says that it cannot be done.
+  bool act(size_t rank, const pipe::Action &action) {
+    Slot &slot = slots[rank][action.slot];
+    const std::string number = "." + std::to_string(action.ownStage());
+    switch (action.kind) {
+    case pipe::ActionKind::Forward:
+      failure = compute(rank, "forward" + number, action.micro, slot);
+      return failure.ok();
+    case pipe::ActionKind::Backward:
+      failure = compute(rank, "backward" + number, action.micro, slot);
+      return failure.ok();
+    case pipe::ActionKind::WeightGradient:
+      failure = compute(rank, "weights" + number, action.micro, slot);
+      return failure.ok();
+    case pipe::ActionKind::SendActivation:
+      send(rank, action, slot, "output", "input");
+      return true;
+    case pipe::ActionKind::SendGradient:
+      send(rank, action, slot, "input_gradient", "output_gradient");
+      return true;
+    default:
+      return receive(rank, action, slot);
+    }
+  }
+
+  rt::Status compute(size_t rank, const std::string &entry, int64_t micro, Slot &slot) {
+    Part &part = *parts[rank];
+    auto function = part.module.lookupSymbol<func::FuncOp>(entry);
+    if (!function)
+      return rt::internalError("a stage has no entry @" + entry);
+    std::vector<RankTensors> arguments;
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      auto name = function.getArgAttrOfType<StringAttr>(i, "nn.name").str();
+      if (auto it = slot.find(name); it != slot.end())
+        arguments.push_back(it->second);
+      else
+        arguments.push_back(part.cutFor(entry, i, batch(name, micro)));
+    }
+    part.micro = micro;
+    CLEAVE_RT_ASSIGN_OR_RETURN(auto results, part.call(entry, arguments));
+    for (auto [i, value] : llvm::enumerate(results))
+      slot[function.getResultAttrOfType<StringAttr>(i, "nn.name").str()] = std::move(value);
+    return rt::Status::success();
+  }
+
+  void send(size_t rank, const pipe::Action &action, Slot &slot, StringRef from, StringRef to) {
+    Slot message;
+    for (auto &[name, value] : slot)
+      if (StringRef(name).split('.').first == from)
+        message[(to + "." + StringRef(name).split('.').second).str()] = value;
+    channels[pipe::channelOf(action, static_cast<int64_t>(rank))].push_back(std::move(message));
+  }
+
+  bool receive(size_t rank, const pipe::Action &action, Slot &slot) {
+    auto &channel = channels[pipe::channelOf(action, static_cast<int64_t>(rank))];
+    if (channel.empty())
+      return false;
+    for (auto &[name, value] : channel.front())
+      slot[name] = std::move(value);
+    channel.erase(channel.begin());
+    return true;
+  }
+
+  const pipe::Table &table;
+  std::vector<std::unique_ptr<Part>> &parts;
+  BatchSource batch;
+  rt::Status failure;
+  std::vector<std::map<int64_t, Slot>> slots;
+  std::vector<size_t> next;
+  std::map<pipe::Channel, std::vector<Slot>> channels;
+};
+} // namespace
+
+rt::Status playSchedule(const pipe::Table &table, std::vector<std::unique_ptr<Part>> &parts,
+                        BatchSource batch) {
+  return Player(table, parts, batch).run();
+}
+
+} // namespace cleave
