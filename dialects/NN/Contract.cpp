@@ -152,7 +152,7 @@ ShardingRule UnstackOp::getShardingRule() {
   ShardingRule rule = ruleByNames(*this);
   Factor &stacked = rule.factors[rule.find(getDim())];
   stacked = {stacked.name, stacked.size, false, std::nullopt, std::nullopt};
-  rule.linear = {{0}};
+  rule.linear = rule.zeros = {{0}};
   return rule;
 }
 
@@ -184,7 +184,7 @@ ShardingRule StackOp::getShardingRule() {
   SmallVector<int> all;
   for (size_t i = 0; i < getParts().size(); ++i)
     all.push_back(static_cast<int>(i));
-  rule.linear = {all};
+  rule.linear = rule.zeros = {all};
   return rule;
 }
 
