@@ -95,11 +95,11 @@ MODELS = {
     "gpt-oss-mini": {**BASE, "architectures": ["GptOssForCausalLM"], "model_type": "gpt_oss",
                      "attention_bias": True, "attention_dropout": 0.0, "experts_per_token": 2,
                      "head_dim": 16, "intermediate_size": 28, "num_experts_per_tok": 2,
-                     "num_local_experts": 6, "output_router_logits": False,
+                     "num_local_experts": 8, "output_router_logits": False,
                      "rms_norm_eps": 1e-5,
                      "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "beta_fast": 32.0,
                                       "beta_slow": 1.0, "truncate": False,
                                       "original_max_position_embeddings": 64},
                      "rope_theta": 1500.0, "router_aux_loss_coef": 0.9, "sliding_window": 9,
-                     "swiglu_limit": 0.75, "tie_word_embeddings": False},
+                     "swiglu_limit": 1.25, "tie_word_embeddings": False},
 }

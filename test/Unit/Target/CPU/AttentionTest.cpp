@@ -256,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, WideAttention,
                                          std::pair(1, 40), std::pair(17, 1), std::pair(64, 128)));
 
 TEST(Sinks, AgreeWithFloat64) {
-  for (int64_t sequence : {1, 7, 49, 130}) {
+  for (int64_t sequence : {7, 130}) {
     AttentionSizes s{2, sequence, 3, 2, 24, 0.3};
     s.sinks = true;
     expectAttention(s, 1, 1e-5);
