@@ -221,15 +221,16 @@ rt::StatusOr<rt::Image> imageOf(const std::string &model, const PlanRequest &req
   return std::move(compiled.image);
 }
 
-/// Swaps two neighbours that communicate, in a list of one program; false if it has none.
-bool swapNeighbours(rt::Image &image, std::mt19937 &random) {
+/// Swaps two commands that follow each other and communicate, or two actions not far apart, of one
+/// program; false if it has none.
+bool swapSome(rt::Image &image, std::mt19937 &random) {
   rt::Program &program = image.programs[random() % image.programs.size()];
   if (program.pipeline && random() % 2) {
     auto &actions = program.pipeline->actions;
-    if (actions.size() < 2)
+    const size_t i = random() % actions.size(), j = i + 1 + random() % 4;
+    if (j >= actions.size())
       return false;
-    const size_t i = random() % (actions.size() - 1);
-    std::swap(actions[i], actions[i + 1]);
+    std::swap(actions[i], actions[j]);
     return true;
   }
   // Half of the time of those that programs exchange together, most of which are in the update.
@@ -274,7 +275,7 @@ TEST(Communication, OfRandomPlansEndsAndOfMovedCommandsIsRefused) {
     ASSERT_TRUE(ends(*image));
     for (int swap = 0; swap < (image->programs.size() > 1 ? 20 : 2); ++swap) {
       rt::Image moved = *image;
-      if (!swapNeighbours(moved, random))
+      if (!swapSome(moved, random))
         continue;
       if (ends(moved)) {
         ++harmless;
@@ -289,7 +290,7 @@ TEST(Communication, OfRandomPlansEndsAndOfMovedCommandsIsRefused) {
   }
   EXPECT_EQ(images, 24);
   EXPECT_GT(pipelines, 8);
-  EXPECT_GT(harmful, 60);
+  EXPECT_GT(harmful, 30);
   EXPECT_GT(harmless, 20);
 }
 
