@@ -15,7 +15,20 @@ using rt::JsonValue;
 
 namespace {
 /// What a size is of. The names are those of all families.
-enum class Role { Layers, Width, Heads, KvHeads, HeadDim, Inner, Vocabulary, Window, Positions };
+enum class Role {
+  Layers,
+  Width,
+  Heads,
+  KvHeads,
+  HeadDim,
+  /// Parts of a head, and ranks of the matrices that make it, of latent attention.
+  LatentHead,
+  LatentRank,
+  Inner,
+  Vocabulary,
+  Window,
+  Positions
+};
 
 struct SizeName {
   std::string_view key;
@@ -37,6 +50,11 @@ constexpr SizeName kNames[] = {
     {"num_key_value_heads", Role::KvHeads},
     {"num_kv_heads", Role::KvHeads},
     {"head_dim", Role::HeadDim},
+    {"qk_nope_head_dim", Role::LatentHead},
+    {"qk_rope_head_dim", Role::LatentHead},
+    {"v_head_dim", Role::LatentHead},
+    {"q_lora_rank", Role::LatentRank},
+    {"kv_lora_rank", Role::LatentRank},
     {"intermediate_size", Role::Inner},
     {"n_inner", Role::Inner},
     {"ffn_dim", Role::Inner},
@@ -48,6 +66,10 @@ constexpr SizeName kNames[] = {
     {"n_positions", Role::Positions},
     {"n_ctx", Role::Positions},
 };
+
+/// Stands for the smallest size that is alike, of each key's own.
+constexpr int64_t kAlike = -1;
+constexpr int64_t kLeastWidth = 8;
 
 /// New values of some roles.
 using Sizes = std::vector<std::pair<Role, int64_t>>;
@@ -74,7 +96,8 @@ static void shortenLists(JsonValue &object, int64_t from, int64_t to) {
 }
 
 /// `model` with other sizes, or nothing where its family does not take them.
-static std::optional<ShrunkModel> tried(const ModelDescription &model, const Sizes &sizes) {
+static std::optional<ShrunkModel> tried(const ModelDescription &model, const Sizes &sizes,
+                                        int64_t ways) {
   auto parsed = rt::parseJson(model.configText, {.file = model.file});
   if (!parsed.ok())
     return std::nullopt;
@@ -91,10 +114,14 @@ static std::optional<ShrunkModel> tried(const ModelDescription &model, const Siz
     for (const SizeName &name : kNames) {
       JsonValue *value = object->find(name.key);
       const int64_t *to = find(sizes, name.role);
-      if (!to || !value || !value->isInteger() || value->integer() <= *to)
+      if (!to || !value || !value->isInteger() || value->integer() < 1)
         continue;
-      changes.push_back({std::string(name.key), value->integer(), *to});
-      *value = JsonValue(*to);
+      const int64_t from = value->integer();
+      const int64_t small = *to == kAlike ? smallerAlike(from, ways, kLeastWidth) : *to;
+      if (from <= small)
+        continue;
+      changes.push_back({std::string(name.key), from, small});
+      *value = JsonValue(small);
     }
     if (const int64_t *layers = find(sizes, Role::Layers))
       shortenLists(*object, model.sizes.layers, *layers);
@@ -127,20 +154,25 @@ static Sizes joined(Sizes sizes, const Sizes &others) {
 /// Widths and heads to try, the smallest first.
 static std::vector<Sizes> widthsOf(const ModelDescription &model, int64_t ways) {
   const ModelSizes &s = model.sizes;
-  if (s.heads < 1 || s.kvHeads < 1 || s.headDim < 1 || s.hiddenSize < 1)
+  if (s.heads < 1 || s.headDim < 1 || s.hiddenSize < 1)
     return {};
-  const int64_t kvHeads = smallerAlike(s.kvHeads, ways, 2);
-  const int64_t heads = kvHeads * (s.heads / s.kvHeads);
-  const Sizes counts = {{Role::Heads, heads}, {Role::KvHeads, kvHeads}};
+  const int64_t keys = s.kvHeads > 0 ? s.kvHeads : s.heads;
+  const int64_t kvHeads = smallerAlike(keys, ways, 2);
+  const int64_t heads = kvHeads * (s.heads / keys);
+  Sizes counts = {{Role::Heads, heads}};
+  if (s.kvHeads > 0)
+    counts.emplace_back(Role::KvHeads, kvHeads);
   std::vector<Sizes> all;
   for (int64_t headDim : {4, 8, 16, 32, 64})
     if (headDim < s.headDim)
-      all.push_back(joined(
-          counts, {{Role::HeadDim, headDim}, {Role::Width, smallerAlike(s.hiddenSize, ways, 8)}}));
+      all.push_back(joined(counts, {{Role::HeadDim, headDim},
+                                    {Role::Width, smallerAlike(s.hiddenSize, ways, kLeastWidth)}}));
   // A family whose heads share the width.
   for (int64_t headDim : {4, 8, 16, 32, 64})
     if (headDim < s.headDim && s.heads * s.headDim == s.hiddenSize)
       all.push_back(joined(counts, {{Role::Width, heads * headDim}}));
+  // One whose heads are put together in a way of their own.
+  all.push_back(joined(counts, {{Role::Width, smallerAlike(s.hiddenSize, ways, kLeastWidth)}}));
   return all;
 }
 
@@ -149,7 +181,7 @@ ShrunkModel shrinkModel(const ModelDescription &model, const SmallSizes &sizes) 
   ShrunkModel best{model, {}};
   Sizes taken;
   auto take = [&](const Sizes &more) {
-    auto shrunk = tried(model, joined(taken, more));
+    auto shrunk = tried(model, joined(taken, more), sizes.ways);
     if (!shrunk)
       return false;
     best = std::move(*shrunk);
@@ -163,7 +195,8 @@ ShrunkModel shrinkModel(const ModelDescription &model, const SmallSizes &sizes) 
   for (const Sizes &widths : widthsOf(model, sizes.ways))
     if (take(widths))
       break;
-  take({{Role::Inner, smallerAlike(std::max<int64_t>(s.intermediateSize, 1), sizes.ways, 8)}});
+  take({{Role::LatentHead, 4}, {Role::LatentRank, kAlike}});
+  take({{Role::Inner, kAlike}});
   take({{Role::Vocabulary, smallerAlike(s.vocabSize, sizes.vocabularyWays, 16)}});
   take({{Role::Window, std::max<int64_t>(sizes.sequence / 2, 2)}});
   take({{Role::Positions, sizes.sequence}});

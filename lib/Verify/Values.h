@@ -55,6 +55,8 @@ private:
     int64_t order = 0;
     bool forward = false;
     int64_t pieces = 1;
+    /// Tokens of a sequence stood in order.
+    bool ordered = true;
     /// By micro-batch, each in the order of computation.
     std::vector<std::vector<HostTensor>> byMicro;
   };

@@ -71,6 +71,14 @@ class Agreement(Verify):
             with self.subTest(model=model, pins=pins):
                 self.verified(golden(model, "config.json"), "--pin", pins)
 
+    def test_experts_and_latent_attention(self):
+        for pins in ("tp=2,dp=2,ep=2", "pp=2,cp=2,zero=2"):
+            with self.subTest(pins=pins):
+                shrunk = self.verified(os.path.join(CONFIGS, "deepseek-v3.json"), "--pin", pins)["shrunk"]
+                # Three dense layers, then those with experts.
+                self.assertEqual(shrunk["num_hidden_layers"], [61, 4])
+                self.assertLess(shrunk["kv_lora_rank"][1], 512)
+
     def test_one_plan_against_another(self):
         plans = []
         for pins in ("tp=2,dp=2,micro_batch=2", "pp=2,dp=2,micro_batch=1"):
