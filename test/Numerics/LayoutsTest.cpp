@@ -83,12 +83,14 @@ static const std::string kFurtherModels[] = {"olmo2-mini",  "gemma-mini",       
                                              "gemma3-mini", "phi3-mini",          "gpt-neox-mini",
                                              "phi-mini",    "mistral-window-mini"};
 /// Layers of experts, beside dense ones and shared experts.
-static const std::string kExpertModels[] = {"t0-moe",           "qwen2-moe-mini",
-                                            "qwen3-moe-mini",   "deepseek-v2-mini",
+static const std::string kExpertModels[] = {"t0-moe", "qwen3-moe-mini", "deepseek-v2-mini",
                                             "deepseek-v3-mini", "gpt-oss-mini"};
 /// One that also minimises a loss of unbalanced experts.
 static const std::string kBalancedModel = "t0-moe-aux";
 INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(kModels));
+/// With six experts, which four ranks cannot share evenly.
+static const std::string kSixExperts = "qwen2-moe-mini";
+INSTANTIATE_TEST_SUITE_P(SixExperts, Golden, testing::Values(kSixExperts));
 INSTANTIATE_TEST_SUITE_P(Experts, Golden, testing::ValuesIn(kExpertModels));
 INSTANTIATE_TEST_SUITE_P(Balanced, Golden, testing::Values(kBalancedModel));
 INSTANTIATE_TEST_SUITE_P(Further, Golden, testing::ValuesIn(kFurtherModels));
@@ -344,6 +346,18 @@ INSTANTIATE_TEST_SUITE_P(Experts, Layouts,
 INSTANTIATE_TEST_SUITE_P(Some, Layouts,
                          testing::Combine(testing::ValuesIn(kFurtherModels),
                                           testing::ValuesIn(someLayouts())),
+                         nameOf);
+
+static std::vector<Layout> sixExpertsLayouts() {
+  std::vector<Layout> all = expertLayouts(), out;
+  for (Layout &layout : all)
+    if (6 % layout.experts == 0)
+      out.push_back(std::move(layout));
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(SixExperts, Layouts,
+                         testing::Combine(testing::Values(kSixExperts),
+                                          testing::ValuesIn(sixExpertsLayouts())),
                          nameOf);
 
 /// Mean over the targets that count, from logits [batch, sequence, vocab].
