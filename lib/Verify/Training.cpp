@@ -3,8 +3,8 @@
 #include "cleave/Verify/Training.h"
 #include "cleave/Support/Diagnostics.h"
 #include "lib/Verify/Play.h"
-#include "runtime/Schema/TokenOrder.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/Schema/TokenOrder.h"
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -27,9 +27,7 @@ Part::Part(ModuleOp module, ModuleOp facts)
         zigzag = blocks.getInt();
 }
 
-std::vector<int64_t> Part::orderOf(int64_t length) const {
-  return rt::zigzagOrder(length, zigzag);
-}
+std::vector<int64_t> Part::orderOf(int64_t length) const { return rt::zigzagOrder(length, zigzag); }
 
 RankTensors Part::cut(const HostTensor &whole, dist::ShardingAttr sharding) const {
   RankTensors blocks;
@@ -202,8 +200,8 @@ rt::StatusOr<std::vector<Training::Updated>> Training::update(double rate, doubl
       callTogether("update", {scalar(rate), scalar(correction1), scalar(correction2)}));
   std::vector<Updated> updated;
   for (auto &place : results)
-    updated.push_back({place[0][0].data[0], place[1][0].data[0],
-                       place[place.size() > 2 ? 2 : 0][0].data[0]});
+    updated.push_back(
+        {place[0][0].data[0], place[1][0].data[0], place[place.size() > 2 ? 2 : 0][0].data[0]});
   return updated;
 }
 

@@ -61,8 +61,7 @@ void ValueComparison::keep(Part &part, const Seen &value) {
   SmallVector<const HostTensor *> blocks;
   for (const HostTensor &block : value.blocks)
     blocks.push_back(&block);
-  HostTensor whole =
-      dist::joinBlocks(blocks, value.type().getShape(), value.sharding(), part.mesh);
+  HostTensor whole = dist::joinBlocks(blocks, value.type().getShape(), value.sharding(), part.mesh);
   if (auto order = orderOf(part, value.type()))
     whole = moved(whole, order->first, inOrder(order->second.size()), order->second);
   kept.byMicro[value.micro].push_back(std::move(whole));

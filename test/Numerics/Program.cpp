@@ -58,6 +58,7 @@ public:
       request.pins.zeroGroup = layout.zeroGroup;
     request.pins.recompute = layout.recompute;
     request.pins.experts = layout.experts;
+    request.narrow = layout.narrow;
     if (layout.pp > 1) {
       request.pins.pp = layout.pp;
       request.pins.vp = layout.vp;
@@ -81,17 +82,16 @@ public:
     need(applyPhase(*module, *plan, OptimizerSettings()));
     need(distPhase(*module));
     training.emplace(*module);
-    training->parts()[0]->options.observer = [this](Operation *op,
-                                                    ArrayRef<const RankTensors *> results,
-                                                    ArrayRef<Iteration>) {
-      auto path = op->getAttrOfType<StringAttr>("nn.path");
-      // Each path once: gradients have those of their operators. A bias or a cap comes last.
-      if (path && path.getValue().starts_with("head.logits") &&
-          logitsSeen.insert(path.str()).second)
-        result.logits = (*results[0])[0];
-      if (path && path.getValue() == "mlp.choose")
-        result.choices.push_back((*results[0])[0]);
-    };
+    training->parts()[0]->options.observer =
+        [this](Operation *op, ArrayRef<const RankTensors *> results, ArrayRef<Iteration>) {
+          auto path = op->getAttrOfType<StringAttr>("nn.path");
+          // Each path once: gradients have those of their operators. A bias or a cap comes last.
+          if (path && path.getValue().starts_with("head.logits") &&
+              logitsSeen.insert(path.str()).second)
+            result.logits = (*results[0])[0];
+          if (path && path.getValue() == "mlp.choose")
+            result.choices.push_back((*results[0])[0]);
+        };
   }
 
   StepResult run() {
@@ -180,8 +180,8 @@ private:
     std::map<std::string, const rt::TensorEntry *> entries;
     for (const rt::TensorEntry &e : weights.tensors())
       entries[e.name] = &e;
-    need(training->load(
-        [&](nn::ParameterOp p, const std::string &name) -> rt::StatusOr<HostTensor> {
+    need(
+        training->load([&](nn::ParameterOp p, const std::string &name) -> rt::StatusOr<HostTensor> {
           HostTensor whole(p.getTensorType().getShape());
           size_t at = 0;
           for (const std::string &file : fileNames(p, name)) {

@@ -41,8 +41,8 @@ struct Divergence {
   /// Absent for what belongs to a whole step.
   std::optional<int64_t> micro;
   /// "forward", "backward", "again" (forward computed again for the backward), "gradient"
-  /// (what a rank has added up), "reduced gradient", "loss", "objective", "norm", "moment1", "moment2" or
-  /// "weight".
+  /// (what a rank has added up), "reduced gradient", "loss", "objective", "norm", "moment1",
+  /// "moment2" or "weight".
   std::string phase;
   /// Of a value: kind of layer, number of the layer or -1, path, name of the operator and
   /// number of its result.
