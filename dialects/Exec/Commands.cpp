@@ -70,12 +70,18 @@ LogicalResult CopyOp::verify() {
 //===----------------------------------------------------------------------===//
 
 SmallVector<AtAttr> MatmulOp::getAddresses() { return {getA(), getB(), getC()}; }
-int64_t MatmulOp::getAlignment() { return 4; }
+
+Type MatmulOp::getOperandType() { return getOf().value_or(Float32Type::get(getContext())); }
+Type MatmulOp::getResultType() { return getAs().value_or(Float32Type::get(getContext())); }
+
+int64_t MatmulOp::getAlignment() {
+  return std::min(elementBytes(getOperandType()), elementBytes(getResultType()));
+}
 
 /// The matrix called `name` of `rows` × `columns`: packed along one direction, and
 /// its last element inside its address. `which` of the strides of the batch is its.
 static LogicalResult verifyMatrix(MatmulOp op, StringRef name, AtAttr at, ArrayRef<int64_t> strides,
-                                  int64_t rows, int64_t columns, unsigned which) {
+                                  int64_t rows, int64_t columns, unsigned which, Type type) {
   if (strides.size() != 2)
     return op.emitOpError() << "needs two strides for " << name << ", of rows and of columns";
   if (rows == 0 || columns == 0)
@@ -98,7 +104,7 @@ static LogicalResult verifyMatrix(MatmulOp op, StringRef name, AtAttr at, ArrayR
   ArrayRef<int64_t> batch = op.getBatch();
   for (size_t i = 0; i < batch.size(); i += 4)
     inside = inside && reach(batch[i], batch[i + which]);
-  if (!inside || last >= at.getBytes() / 4)
+  if (!inside || last >= at.getBytes() / elementBytes(type))
     return op.emitOpError() << "reaches past the " << at.getBytes() << " bytes of " << name;
   return success();
 }
@@ -116,10 +122,13 @@ LogicalResult MatmulOp::verify() {
       return emitOpError("writes several results of the batch to the same place");
   }
   int64_t m = sizes[0], n = sizes[1], k = sizes[2];
-  if (failed(verifyMatrix(*this, "a", getA(), getAStrides(), m, k, 1)) ||
-      failed(verifyMatrix(*this, "b", getB(), getBStrides(), k, n, 2)) ||
-      failed(verifyMatrix(*this, "c", getC(), getCStrides(), m, n, 3)))
+  Type of = getOperandType(), as = getResultType();
+  if (failed(verifyMatrix(*this, "a", getA(), getAStrides(), m, k, 1, of)) ||
+      failed(verifyMatrix(*this, "b", getB(), getBStrides(), k, n, 2, of)) ||
+      failed(verifyMatrix(*this, "c", getC(), getCStrides(), m, n, 3, as)))
     return failure();
+  if (as.isBF16() && (getAccumulate() || !of.isBF16()))
+    return emitOpError("rounds its result, so it needs operands of bf16 and adds to nothing");
   for (AtAttr operand : {getA(), getB()})
     if (overlap(*this, operand, getC()) >= 0)
       return emitOpError("writes to what it reads: c overlaps a or b");

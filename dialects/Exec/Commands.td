@@ -26,19 +26,27 @@ def Exec_LaunchOp : Exec_Command<"launch",
 def Exec_MatmulOp : Exec_Command<"matmul",
     (ins Exec_AtAttr:$a, DenseI64ArrayAttr:$a_strides, Exec_AtAttr:$b, DenseI64ArrayAttr:$b_strides,
          Exec_AtAttr:$c, DenseI64ArrayAttr:$c_strides, DenseI64ArrayAttr:$sizes,
-         DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$batch, UnitAttr:$accumulate),
+         DefaultValuedAttr<DenseI64ArrayAttr, "{}">:$batch, UnitAttr:$accumulate,
+         OptionalAttr<Exec_ProductType>:$of, OptionalAttr<Exec_ProductType>:$as),
     [{ $a $a_strides `by` $b $b_strides (`add` $accumulate^)? `to` $c $c_strides `sizes` $sizes
-       (`batch` custom<Batch>($batch)^)? }],
+       (`batch` custom<Batch>($batch)^)? (`of` $of^)? (`as` $as^)? }],
     ["getAlignment"]> {
   let summary = "c[m × n] = a[m × k] · b[k × n], or += with `add`";
   let description = [{
-    Behind each address stand the strides of rows and columns in elements of f32; `sizes`
-    are m, n, k. Each dimension of `batch` is [count, stride of a, of b, of c].
+    Behind each address stand the strides of rows and columns in elements; `sizes`
+    are m, n, k. Each dimension of `batch` is [count, stride of a, of b, of c]. Elements of
+    a and b are `of` a type and those of c come `as` one, f32 where none is said; sums are
+    in f32.
 
     ```mlir
     exec.matmul "mlp.up" <arena + 0, 4096> [64, 1] by <weights + 0, 8192> [1, 64]
       to <arena + 4096, 2048> [16, 1] sizes [16, 16, 64] batch [[2, 0, 1024, 256]]
     ```
+  }];
+  let extraClassDeclaration = [{
+    /// The types of the elements of a and b, and of c.
+    ::mlir::Type getOperandType();
+    ::mlir::Type getResultType();
   }];
 }
 

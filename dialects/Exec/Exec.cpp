@@ -29,6 +29,8 @@ bool cleave::exec::isElementType(Type type) {
   return type.isF32() || type.isBF16() || type.isSignlessInteger(32) || type.isSignlessInteger(64);
 }
 
+bool cleave::exec::isProductType(Type type) { return type.isF32() || type.isBF16(); }
+
 //===----------------------------------------------------------------------===//
 // AtAttr
 //===----------------------------------------------------------------------===//

@@ -28,8 +28,15 @@ struct Address {
 
 /// Whether tensors of this type can be exchanged: f32, bf16, i32, i64.
 bool isElementType(mlir::Type type);
+/// Whether products are of elements of this type: f32, bf16.
+bool isProductType(mlir::Type type);
 /// Bytes of one element.
 inline int64_t elementBytes(mlir::Type type) { return type.getIntOrFloatBitWidth() / 8; }
+/// Bytes of a tensor of known sizes.
+inline int64_t tensorBytes(mlir::Type type) {
+  auto tensor = mlir::cast<mlir::RankedTensorType>(type);
+  return tensor.getNumElements() * elementBytes(tensor.getElementType());
+}
 
 } // namespace cleave::exec
 

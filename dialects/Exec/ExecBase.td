@@ -77,6 +77,11 @@ def Exec_ElementType : TypeAttrBase<"::mlir::Type", "f32, bf16, i32 or i64",
   let constBuilderCall = "::mlir::TypeAttr::get($0)";
 }
 
+def Exec_ProductType : TypeAttrBase<"::mlir::Type", "f32 or bf16",
+                                  CPred<"::cleave::exec::isProductType($_self)">> {
+  let constBuilderCall = "::mlir::TypeAttr::get($0)";
+}
+
 def Exec_Size : ConfinedAttr<I64Attr, [IntNonNegative]>;
 def Exec_Count : ConfinedAttr<I64Attr, [IntPositive]>;
 

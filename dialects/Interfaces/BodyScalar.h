@@ -72,6 +72,14 @@ public:
   BodyScalar toInteger() const {
     return {*b, loc, mlir::arith::FPToSIOp::create(*b, loc, b->getI32Type(), v)};
   }
+  /// An f32 rounded to bf16, to the nearest even.
+  BodyScalar toBf16() const {
+    return {*b, loc, mlir::arith::TruncFOp::create(*b, loc, b->getBF16Type(), v)};
+  }
+  /// A bf16 as f32.
+  BodyScalar fromBf16() const {
+    return {*b, loc, mlir::arith::ExtFOp::create(*b, loc, b->getF32Type(), v)};
+  }
   /// An i32 as an index.
   mlir::Value toIndex() const {
     return mlir::arith::IndexCastOp::create(*b, loc, b->getIndexType(), v);

@@ -37,6 +37,12 @@ SmallVector<Value> MulOp::buildBody(OpBuilder &b, ValueRange operands, Types typ
   return mapBody(b, *this, operands, types, [](const BodyPoint &x) { return x[0] * x[1]; });
 }
 
+SmallVector<Value> CastOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
+  return mapBody(b, *this, operands, types, [&](const BodyPoint &x) {
+    return isNarrowing() ? x[0].toBf16() : x[0].fromBf16();
+  });
+}
+
 SmallVector<Value> SiluOp::buildBody(OpBuilder &b, ValueRange operands, Types types) {
   return mapBody(b, *this, operands, types,
                  [](const BodyPoint &x) { return x[0] * x[0].sigmoid(); });

@@ -147,6 +147,50 @@ SmallVector<Value> MulOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<boo
 }
 
 //===----------------------------------------------------------------------===//
+// cast
+//===----------------------------------------------------------------------===//
+
+LogicalResult CastOp::verify() {
+  Type from = getInput().getType().getElementType(), to = getType().getElementType();
+  if (!(from.isF32() && to.isBF16()) && !(from.isBF16() && to.isF32()))
+    return emitOpError() << "needs f32 and bf16, one to the other, not " << from << " to " << to;
+  if (withElement(getType(), from) != getInput().getType())
+    return emitOpError("needs a result of its input's dimensions, in the same order");
+  return success();
+}
+
+bool CastOp::isNarrowing() { return getType().getElementType().isBF16(); }
+
+/// To f32 and back is nothing.
+OpFoldResult CastOp::fold(FoldAdaptor) {
+  auto before = getInput().getDefiningOp<CastOp>();
+  return isNarrowing() && before && before.getInput().getType() == getType()
+             ? OpFoldResult(before.getInput())
+             : OpFoldResult();
+}
+
+ShardingRule CastOp::getShardingRule() {
+  return elementwiseRule(*this, isNarrowing() ? none() : function(), function());
+}
+
+LogicalResult CastOp::interpret(ArrayRef<const HostTensor *> in, MutableArrayRef<HostTensor> out) {
+  return interpretElementwise(*this, in, out[0]);
+}
+
+SmallVector<Value> CastOp::buildGradient(OpBuilder &b, ValueRange g, ArrayRef<bool>) {
+  return {CastOp::create(b, getLoc(), getInput().getType(), g[0])};
+}
+
+double CastOp::scalar(ArrayRef<double> x) {
+  if (!isNarrowing())
+    return x[0];
+  APFloat number(x[0]);
+  bool inexact;
+  number.convert(APFloat::BFloat(), APFloat::rmNearestTiesToEven, &inexact);
+  return number.convertToDouble();
+}
+
+//===----------------------------------------------------------------------===//
 // Activations
 //===----------------------------------------------------------------------===//
 

@@ -31,6 +31,25 @@ def NN_MulOp : NN_ElementwiseOp<"mul", [NN_Differentiable]> {
   let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs);
 }
 
+def NN_CastOp : NN_ElementwiseOp<"cast", [NN_Differentiable]> {
+  let summary = "The same numbers in another type: bf16 of f32 or f32 of bf16";
+  let description = [{
+    To bf16 it rounds to the nearest, ties to even; to f32 nothing is lost. Rounding is not
+    linear, so a sum over ranks is complete, in f32, before it is rounded.
+
+    ```mlir
+    %y = nn.cast %x : (tensor<4x8xf32, #nn.dims<sequence, model>>)
+                   -> tensor<4x8xbf16, #nn.dims<sequence, model>>
+    ```
+  }];
+  let arguments = (ins NN_Tensor:$input);
+  let hasFolder = 1;
+  let extraClassDeclaration = elementwiseDecls # [{
+    /// Whether it rounds.
+    bool isNarrowing();
+  }];
+}
+
 def NN_SiluOp : NN_ElementwiseOp<"silu", [NN_Differentiable]> {
   let summary = "x · sigmoid(x)";
   let arguments = (ins NN_Tensor:$input);

@@ -23,7 +23,7 @@ LogicalResult SolutionOp::verify() {
   if (getVersion() < 1 || getVersion() > kVersion)
     return emitOpError() << "has version " << getVersion() << "; this build reads 1 to "
                          << kVersion;
-  llvm::StringSet<> axes, assigned, parameters, chunked, recomputed;
+  llvm::StringSet<> axes, assigned, parameters, chunked, recomputed, typed;
   unsigned batches = 0, layouts = 0, pipelines = 0;
   for (Operation &op : getBody().front()) {
     if (auto axis = dyn_cast<AxisOp>(op)) {
@@ -43,6 +43,9 @@ LogicalResult SolutionOp::verify() {
     } else if (auto recompute = dyn_cast<RecomputeOp>(op)) {
       if (!recomputed.insert(recompute.getKind()).second)
         return recompute.emitOpError() << "says twice what '" << recompute.getKind() << "' keeps";
+    } else if (auto precision = dyn_cast<PrecisionOp>(op)) {
+      if (!typed.insert((precision.getKind() + "/" + precision.getPath()).str()).second)
+        return precision.emitOpError() << "gives '" << precision.getPath() << "' types twice";
     } else if (isa<BatchOp>(op)) {
       ++batches;
     } else if (isa<LayoutOp>(op)) {
@@ -86,6 +89,15 @@ LogicalResult StageOp::verify() {
       llvm::any_of(getCounts(), [](int64_t n) { return n < 1; }))
     return emitOpError(
         "needs one count, at least 1, for each kind of layer, and one kind at least");
+  return success();
+}
+
+LogicalResult PrecisionOp::verify() {
+  if (!getCompute() && !getStore())
+    return emitOpError("needs a type to compute in, or one to store, or both");
+  for (std::optional<Type> type : {getCompute(), getStore()})
+    if (type && !type->isBF16())
+      return emitOpError() << "has the type " << *type << "; what is said is bf16, the rest is f32";
   return success();
 }
 

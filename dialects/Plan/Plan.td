@@ -29,6 +29,7 @@ def Plan_Dialect : Dialect {
       plan.parameter "mlp.gate_proj.weight" {ffn = ["tensor"]}
       plan.recompute "block" saved ["attention.scores"]
       plan.chunk "head" along ["batch"] pieces [2]
+      plan.precision "block" "mlp.gate" compute bf16 store bf16
       plan.assign "block" "mlp.gate" {batch = ["data"], ffn = ["tensor"]}
     }
     ```
@@ -136,6 +137,21 @@ def Plan_ChunkOp : Plan_Entry<"chunk"> {
     /// Whether pieces are of the tokens, rather than of a dimension of inner values.
     bool isOfTokens();
   }];
+}
+
+def Plan_PrecisionOp : Plan_Entry<"precision"> {
+  let summary = "The types in which the operators at a path compute and their results are kept";
+  let description = [{
+    `compute`: matrix products at the path, forward and backward, take operands of this
+    type. They add up in f32 and yield f32. `store`: what operators at the path make in the
+    forward half is rounded to this type where products take it or the backward half
+    reads it. The type is bf16; what is left out, and what is computed at a path that is
+    not listed, is f32, as are kept parameters, their gradients, and sums over ranks.
+  }];
+  let arguments = (ins StrAttr:$kind, StrAttr:$path, OptionalAttr<TypeAttr>:$compute,
+                       OptionalAttr<TypeAttr>:$store);
+  let assemblyFormat = "$kind $path (`compute` $compute^)? (`store` $store^)? attr-dict";
+  let hasVerifier = 1;
 }
 
 def Plan_PipelineOp : Plan_Entry<"pipeline", [SingleBlock, NoTerminator, NoRegionArguments]> {

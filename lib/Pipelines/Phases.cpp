@@ -6,6 +6,7 @@
 #include "cleave/Transforms/Autodiff/Passes.h"
 #include "cleave/Transforms/Blocks/Blocks.h"
 #include "cleave/Transforms/Pipeline/Pipeline.h"
+#include "cleave/Transforms/Precision/Precision.h"
 #include "cleave/Transforms/Sharding/Sharding.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -106,9 +107,11 @@ rt::Status applyPhase(ModuleOp module, ModuleOp plan, const OptimizerSettings &o
       if (failed(writeSchedule(b, solution)) || failed(cutStages(module, solution)))
         return failure();
     }
-    for (ModuleOp program : programsOf(module))
+    for (ModuleOp program : programsOf(module)) {
+      insertCasts(program, solution);
       if (failed(applyPlan(program, solution, optimizer)))
         return failure();
+    }
     return verify(module);
   });
 }

@@ -11,6 +11,7 @@
 #include "cleave/Transforms/Blocks/Blocks.h"
 #include "cleave/Transforms/Fusion/Fusion.h"
 #include "cleave/Transforms/Pipeline/Pipeline.h"
+#include "cleave/Transforms/Precision/Precision.h"
 #include "cleave/Transforms/Sharding/Sharding.h"
 #include "cleave/Transforms/Sizes/Sizes.h"
 #include "dialects/Dist/Dist.h"
@@ -37,6 +38,7 @@ void cleave::registerAllPasses() {
   registerFusionPasses();
   registerPipelinePasses();
   registerPlannerPasses();
+  registerPrecisionPasses();
   registerShardingPasses();
   registerBlocksPasses();
   registerSizesPasses();

@@ -39,7 +39,11 @@ public:
         if (failed(checkAssign(assign)))
           return failure();
       } else if (auto recompute = dyn_cast<plan::RecomputeOp>(op)) {
-        if (failed(checkRecompute(recompute)))
+        if (failed(checkPaths(recompute, recompute.getKind(),
+                              llvm::to_vector(recompute.getSaved().getAsValueRange<StringAttr>()))))
+          return failure();
+      } else if (auto precision = dyn_cast<plan::PrecisionOp>(op)) {
+        if (failed(checkPaths(precision, precision.getKind(), precision.getPath())))
           return failure();
       } else if (auto chunk = dyn_cast<plan::ChunkOp>(op)) {
         if (failed(checkChunk(chunk)))
@@ -229,20 +233,19 @@ private:
     return {};
   }
 
-  /// The kind and the paths exist.
-  LogicalResult checkRecompute(plan::RecomputeOp recompute) {
-    func::FuncOp kind = findKind(recompute, recompute.getKind());
+  /// The kind called `name` and the paths exist.
+  LogicalResult checkPaths(Operation *entry, StringRef name, ArrayRef<StringRef> paths) {
+    func::FuncOp kind = findKind(entry, name);
     if (!kind)
       return failure();
     std::vector<std::string> known;
     for (Operation &op : kind.getBody().getOps())
       if (auto path = op.getAttrOfType<StringAttr>("nn.path"))
         known.push_back(path.str());
-    for (StringRef path : recompute.getSaved().getAsValueRange<StringAttr>())
+    for (StringRef path : paths)
       if (!llvm::is_contained(known, path))
-        return refuseName(recompute,
-                          "plan.unknown_path: '" + recompute.getKind() + "' has no operator at '" +
-                              path + "'",
+        return refuseName(entry,
+                          "plan.unknown_path: '" + name + "' has no operator at '" + path + "'",
                           path, known);
     return success();
   }

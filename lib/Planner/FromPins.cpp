@@ -3,6 +3,7 @@
 #include "dialects/NN/NN.h"
 #include "lib/Planner/Chunks.h"
 #include "lib/Planner/Policy.h"
+#include "lib/Planner/Precision.h"
 #include "lib/Planner/Stages.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SetVector.h"
@@ -287,6 +288,8 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
   writeKinds(b, loc, model, policy);
   if (request.pins.recompute)
     writeRecompute(b, loc, model);
+  if (rt::Status s = writePrecision(b, loc, model, request); !s.ok())
+    return s;
   writeChunks(solution, model);
   return module;
 }

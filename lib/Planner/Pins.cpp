@@ -51,7 +51,22 @@ static rt::Status setSchedule(Pins &pins, StringRef value) {
       .suggest("schedule=" + rt::nearestName(value.str(), known).value_or("1f1b"));
 }
 
+/// `precision.mlp=fp32`: of the paths below "mlp".
+static rt::Status setPrecision(Pins &pins, StringRef key, StringRef value) {
+  pins.narrow.push_back({key.split('.').second.str(), value == "bf16"});
+  if (value == "bf16" || value == "fp32")
+    return rt::Status::success();
+  const bool isLater = value == "fp8";
+  return rt::userError(isLater ? "plan.unsupported_pin" : "plan.bad_pin",
+                       "--pin " + key.str() + " is no precision that can be used")
+      .withGiven(key.str() + "=" + value.str())
+      .withRule("precision.PATH is fp32 or bf16")
+      .suggest(key.str() + "=bf16");
+}
+
 static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
+  if (key.starts_with("precision."))
+    return setPrecision(pins, key, value);
   for (auto [name, neutral] : kLater)
     if (key == name)
       return later(key, value, neutral);

@@ -110,12 +110,13 @@ StatusOr<Executor::Action> Executor::prepareMatmul(const MatmulCommand &command)
   problem.b = stridesOf(command.b);
   problem.c = stridesOf(command.c);
   problem.accumulate = command.accumulate;
+  problem.types = {command.operandType == DataType::BF16, command.resultType == DataType::BF16};
   for (const MatrixBatch &batch : command.batch)
     problem.batch.push_back({batch.count, batch.strideA, batch.strideB, batch.strideC});
   CLEAVE_RT_ASSIGN_OR_RETURN(const MatmulPlan *plan, matmul.prepare(problem));
-  const float *a = rankMemory.floats(command.a.region);
-  const float *b = rankMemory.floats(command.b.region);
-  float *c = rankMemory.floats(command.c.region);
+  const void *a = rankMemory.address(command.a.region);
+  const void *b = rankMemory.address(command.b.region);
+  void *c = rankMemory.address(command.c.region);
   return Action([this, plan, a, b, c] { return matmul.run(*plan, a, b, c); });
 }
 
@@ -181,10 +182,39 @@ Status Executor::failed(size_t entry, size_t index, const Status &status) const 
   return error;
 }
 
-Status Executor::runList(size_t entry, int64_t slot) {
+size_t Executor::behindWritten(size_t entry, const Region &region) const {
+  const std::vector<Command> &list = unrolled[entry];
+  for (size_t i = 0; i < list.size(); ++i)
+    if (const auto *copy = std::get_if<CopyCommand>(&list[i].what))
+      if (copy->target.segment == region.segment && copy->target.offset == region.offset)
+        return i + 1;
+  return list.size();
+}
+
+Status Executor::runUntilWritten(EntryKind entry, const Region &region) {
+  const size_t index = Program::entryIndex(entry);
+  return runList(index, 0, 0, behindWritten(index, region));
+}
+
+Status Executor::runBehindWritten(EntryKind entry, const Region &region) {
+  const size_t index = Program::entryIndex(entry);
+  return runList(index, 0, behindWritten(index, region), unrolled[index].size());
+}
+
+void Executor::watch(size_t entry, int64_t slot, size_t index) {
+  const Command &command = unrolled[entry][index];
+  const bool isBad =
+      !bad && hasBadResult(slot == 0 ? command : shifted(command, rankMemory.distancesTo(slot)),
+                           rankMemory);
+  if (isBad)
+    bad = BadProduct{entry, index, watched};
+  ++watched;
+}
+
+Status Executor::runList(size_t entry, int64_t slot, size_t first, size_t last) {
   const std::vector<Action> &list = actions[entry][static_cast<size_t>(slot)];
   std::vector<CommandTime> &timed = times[entry];
-  for (size_t i = 0; i < list.size(); ++i) {
+  for (size_t i = first; i < last; ++i) {
     const double start = options.profile ? now() : 0;
     if (const Status status = list[i](); !status.ok())
       return failed(entry, i, status);
@@ -192,6 +222,8 @@ Status Executor::runList(size_t entry, int64_t slot) {
       timed[i].seconds += now() - start;
       ++timed[i].calls;
     }
+    if (watching)
+      watch(entry, slot, i);
   }
   return {};
 }

@@ -10,6 +10,7 @@
 
 #include "runtime/Device/CPU/PickedMatmul.h"
 #include "runtime/Exec/Collectives.h"
+#include "runtime/Exec/Guard.h"
 #include "runtime/Exec/KernelTable.h"
 #include "runtime/Exec/Profile.h"
 #include "runtime/Exec/RankMemory.h"
@@ -60,6 +61,15 @@ public:
     return runList(Program::entryIndex(stage, entry), slot);
   }
 
+  /// The entry up to the copy that writes `region` first, and the rest of it. Without
+  /// such a copy the first part is all.
+  Status runUntilWritten(EntryKind entry, const Region &region);
+  Status runBehindWritten(EntryKind entry, const Region &region);
+
+  /// From now on the result of every product is looked at. What runs then is slow.
+  void watchProducts() { watching = true; }
+  const std::optional<BadProduct> &firstBadProduct() const { return bad; }
+
   const RankMemory &memory() const { return rankMemory; }
   int64_t rank() const { return ownRank; }
   MemoryUse memoryUse() const;
@@ -76,7 +86,13 @@ private:
   Status prepare(KernelTable kernels, const std::vector<Communicator *> &groups);
   StatusOr<Action> prepareCommand(const Command &command, KernelTable kernels);
   Status prepareSlot(size_t entry, int64_t slot, KernelTable kernels);
-  Status runList(size_t entry, int64_t slot);
+  Status runList(size_t entry, int64_t slot) {
+    return runList(entry, slot, 0, unrolled[entry].size());
+  }
+  /// Commands first … last - 1.
+  Status runList(size_t entry, int64_t slot, size_t first, size_t last);
+  size_t behindWritten(size_t entry, const Region &region) const;
+  void watch(size_t entry, int64_t slot, size_t command);
   StatusOr<Action> prepareKernel(const KernelCommand &command, KernelTable kernels);
   StatusOr<Action> prepareMatmul(const MatmulCommand &command);
   StatusOr<Action> preparePicked(const PickedMatmulCommand &command);
@@ -98,6 +114,9 @@ private:
   /// For each entry one list for each slot, where it is a stage's, else one.
   std::vector<std::vector<std::vector<Action>>> actions;
   Profile times;
+  bool watching = false;
+  int64_t watched = 0;
+  std::optional<BadProduct> bad;
 };
 
 } // namespace cleave::rt

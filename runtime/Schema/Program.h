@@ -201,7 +201,7 @@ struct KernelCommand {
   int64_t grain = 1;
 };
 
-/// A matrix of f32 inside a region; strides in elements. One of the two strides
+/// A matrix inside a region; strides in elements. One of the two strides
 /// must be 1 wherever the matrix is larger than 1 in that direction.
 struct MatrixOperand {
   Region region;
@@ -219,12 +219,14 @@ struct MatrixBatch {
 };
 
 /// c[m × n] = a[m × k] · b[k × n], or += with `accumulate`, for every index of
-/// the batch dimensions. c must not overlap a or b.
+/// the batch dimensions. c must not overlap a or b. Elements are f32 or bf16, a result of
+/// bf16 (not with `accumulate`) only of such operands; sums are in f32.
 struct MatmulCommand {
   MatrixOperand a, b, c;
   int64_t m = 1, n = 1, k = 1;
   std::vector<MatrixBatch> batch;
   bool accumulate = false;
+  DataType operandType = DataType::F32, resultType = DataType::F32;
 };
 
 /// Each of `rows` rows times the matrix that its index picks: row r of c (n elements) is

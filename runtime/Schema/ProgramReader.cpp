@@ -199,6 +199,12 @@ MatmulCommand readMatmul(ObjectReader &in) {
       matmul.batch.push_back({(*numbers)[0], (*numbers)[1], (*numbers)[2], (*numbers)[3]});
     }
   matmul.accumulate = in.boolean("accumulate").value_or(false);
+  auto type = [&](const char *key) {
+    return in.oneOf(key, {"f32", "bf16"}).value_or("f32") == "bf16" ? DataType::BF16
+                                                                    : DataType::F32;
+  };
+  matmul.operandType = type("of");
+  matmul.resultType = type("as");
   return matmul;
 }
 

@@ -204,6 +204,10 @@ struct CommandWriter {
       out.endArray();
     }
     out.key("accumulate").value(matmul.accumulate);
+    if (matmul.operandType != DataType::F32)
+      out.key("of").value(nameOf(matmul.operandType));
+    if (matmul.resultType != DataType::F32)
+      out.key("as").value(nameOf(matmul.resultType));
   }
   void operator()(const PickedMatmulCommand &picked) const {
     pickedOperands(picked);

@@ -47,12 +47,23 @@ public:
   Status operator()(const MatmulCommand &matmul) const {
     if (matmul.m < 0 || matmul.n < 0 || matmul.k < 0)
       return wrong("has a negative size");
-    CLEAVE_RT_RETURN_IF_ERROR(
-        checkMatrix(matmul, matmul.a, matmul.m, matmul.k, &MatrixBatch::strideA, "a"));
-    CLEAVE_RT_RETURN_IF_ERROR(
-        checkMatrix(matmul, matmul.b, matmul.k, matmul.n, &MatrixBatch::strideB, "b"));
-    CLEAVE_RT_RETURN_IF_ERROR(
-        checkMatrix(matmul, matmul.c, matmul.m, matmul.n, &MatrixBatch::strideC, "c"));
+    CLEAVE_RT_RETURN_IF_ERROR(checkMatrix(matmul, matmul.a, matmul.m, matmul.k,
+                                          &MatrixBatch::strideA, "a",
+                                          elementBytes(matmul.operandType)));
+    CLEAVE_RT_RETURN_IF_ERROR(checkMatrix(matmul, matmul.b, matmul.k, matmul.n,
+                                          &MatrixBatch::strideB, "b",
+                                          elementBytes(matmul.operandType)));
+    CLEAVE_RT_RETURN_IF_ERROR(checkMatrix(matmul, matmul.c, matmul.m, matmul.n,
+                                          &MatrixBatch::strideC, "c",
+                                          elementBytes(matmul.resultType)));
+    auto isProductType = [](DataType type) {
+      return type == DataType::F32 || type == DataType::BF16;
+    };
+    if (!isProductType(matmul.operandType) || !isProductType(matmul.resultType))
+      return wrong("multiplies elements that are neither f32 nor bf16");
+    if (matmul.resultType == DataType::BF16 &&
+        (matmul.accumulate || matmul.operandType != DataType::BF16))
+      return wrong("rounds a result that it adds to, or that is of f32 operands");
     // Results of two matrices of the batch must not meet.
     for (const MatrixBatch &batch : matmul.batch)
       if (batch.count > 1 && batch.strideC == 0)
@@ -206,8 +217,9 @@ private:
 
   /// The last element of the last matrix lies inside the region.
   Status checkMatrix(const MatmulCommand &matmul, const MatrixOperand &matrix, int64_t rows,
-                     int64_t columns, int64_t MatrixBatch::*stride, const char *name) const {
-    CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, matrix.region, 4, owner));
+                     int64_t columns, int64_t MatrixBatch::*stride, const char *name,
+                     int64_t element) const {
+    CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, matrix.region, element, owner));
     if (rows == 0 || columns == 0)
       return {};
     // A vector may have any stride; a matrix is packed along one direction.
@@ -231,7 +243,7 @@ private:
         return {};
       inside = inside && reach(batch.count, batch.*stride);
     }
-    if (!inside || last >= matrix.region.bytes / 4)
+    if (!inside || last >= matrix.region.bytes / element)
       return wrong(
           fmt::format("reaches past the {} bytes of its matrix {}", matrix.region.bytes, name));
     return {};

@@ -25,7 +25,12 @@ private:
   Status loadParameters();
   Status trainStep(uint64_t step);
   Status fill(uint64_t first, int64_t microBatch);
+  Status runMicroBatches(uint64_t step);
+  bool isNormFinite() const {
+    return !program.exchange.gradientNorm || std::isfinite(scalar(*program.exchange.gradientNorm));
+  }
   Status reportStep(uint64_t step, double seconds);
+  Status nameBadProduct(uint64_t step, Error error);
   Status evaluate(uint64_t step);
   Status save(uint64_t step);
   Status finish(uint64_t step);
@@ -137,6 +142,20 @@ Status RankTrainer::trainStep(uint64_t step) {
   setScalar(exchange.learningRate, setup.schedule.rateAt(step));
   setScalar(exchange.correction1, 1 - std::pow(setup.recipe.optimizer.beta1, power));
   setScalar(exchange.correction2, 1 - std::pow(setup.recipe.optimizer.beta2, power));
+  CLEAVE_RT_RETURN_IF_ERROR(runMicroBatches(step));
+  // Unknown where the update ends before it.
+  setScalar(exchange.loss, std::nan(""));
+  if (!exchange.gradientNorm)
+    return executor->run(EntryKind::Update);
+  // Weights are not changed by gradients of a norm that is not finite, so that the step can
+  // be looked at, and what is in memory is what was there before it.
+  CLEAVE_RT_RETURN_IF_ERROR(executor->runUntilWritten(EntryKind::Update, *exchange.gradientNorm));
+  return isNormFinite() ? executor->runBehindWritten(EntryKind::Update, *exchange.gradientNorm)
+                        : Status();
+}
+
+/// All of a step before the update.
+Status RankTrainer::runMicroBatches(uint64_t step) {
   CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::Begin));
   const uint64_t first = (step - 1) * static_cast<uint64_t>(program.batch.globalBatch);
   const int64_t microBatches = program.batch.microBatches;
@@ -152,7 +171,46 @@ Status RankTrainer::trainStep(uint64_t step) {
     CLEAVE_RT_RETURN_IF_ERROR(fill(first, index));
     CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::MicroBatch));
   }
-  return executor->run(EntryKind::Update);
+  return {};
+}
+
+/// Runs the step again, whose norm was not finite, and adds to `error` the first product
+/// of all ranks that is not finite. The rank that has it returns the error first.
+Status RankTrainer::nameBadProduct(uint64_t step, Error error) {
+  executor->watchProducts();
+  CLEAVE_RT_RETURN_IF_ERROR(runMicroBatches(step));
+  const std::optional<BadProduct> &bad = executor->firstBadProduct();
+  // Of stages the first on the way forward, else the last one: the first on the way back.
+  constexpr float none = 1 << 24;
+  float order = none;
+  if (bad) {
+    order = static_cast<float>(std::min<int64_t>(bad->order, 1 << 20));
+    if (const Stage *stage = program.stageOfEntry(bad->entry)) {
+      const bool forward =
+          bad->entry ==
+          Program::entryIndex(static_cast<size_t>(stage - program.pipeline->stages.data()),
+                              StageEntry::Forward);
+      order = static_cast<float>(forward ? stage->number : (1 << 20) - stage->number);
+    }
+  }
+  everyone->setPurpose("where the first number is that is not finite");
+  float earliest = -order;
+  CLEAVE_RT_RETURN_IF_ERROR(everyone->allReduce({&earliest, 1}, ReduceKind::Max));
+  const bool isMine = bad && -order == earliest;
+  float lowest = isMine ? -static_cast<float>(world.rank()) : -none;
+  CLEAVE_RT_RETURN_IF_ERROR(everyone->allReduce({&lowest, 1}, ReduceKind::Max));
+  if (isMine && lowest == -static_cast<float>(world.rank())) {
+    const Command &command = executor->commands()[bad->entry][bad->command];
+    error.message += fmt::format("; the first product that is not finite is {} ({}) on rank {}",
+                                 command.label, program.entryName(bad->entry), world.rank());
+    return error;
+  }
+  if (lowest == -none) {
+    error.message += "; all products of the step are finite";
+    return error;
+  }
+  // The other rank's error says more, and reaches all.
+  return everyone->barrier();
 }
 
 Status RankTrainer::reportStep(uint64_t step, double seconds) {
@@ -176,17 +234,18 @@ Status RankTrainer::reportStep(uint64_t step, double seconds) {
   }
   // Loss and norm are the same on all ranks, so all of them stop here together.
   auto stop = [&](const char *kind, const char *what, double value) -> Status {
-    return runError(kind, fmt::format("the {} of step {} is {}", what, step, value))
-        .withGiven(fmt::format("step {}, learning rate {}", step, setup.schedule.rateAt(step)))
-        .withRule(fmt::format("a run whose {} is not finite can't recover", what))
-        .suggest("a smaller learning rate, or a longer warm-up")
-        .suggest("--resume from an earlier checkpoint");
+    Error error =
+        runError(kind, fmt::format("the {} of step {} is {}", what, step, value))
+            .withGiven(fmt::format("step {}, learning rate {}", step, setup.schedule.rateAt(step)))
+            .withRule(fmt::format("a run whose {} is not finite can't recover", what))
+            .suggest("a smaller learning rate, or a longer warm-up")
+            .suggest("--resume from an earlier checkpoint");
+    return isNormFinite() ? Status(error) : nameBadProduct(step, std::move(error));
   };
+  if (!isNormFinite())
+    return stop("train.gradient_not_finite", "gradient norm", scalar(*exchange.gradientNorm));
   if (!std::isfinite(loss))
     return stop("train.loss_not_finite", "loss", loss);
-  // Weights that were updated by it are lost; they must not reach a checkpoint.
-  if (exchange.gradientNorm && !std::isfinite(scalar(*exchange.gradientNorm)))
-    return stop("train.gradient_not_finite", "gradient norm", scalar(*exchange.gradientNorm));
   return {};
 }
 

@@ -49,6 +49,9 @@ class Refusals(harness.Case):
             ("pp=2,vp=1,schedule=interleaved", "plan.schedule_stages", "vp=2"),
             ("pp=2,schedule=1f2b", "plan.bad_pin", "schedule=1f2b", "schedule=1f1b"),
             ("ep=2", "plan.no_experts", "ep=2", "ep=1"), ("etp=2", "plan.unsupported_pin"),
+            ("precision.mlp=fp16", "plan.bad_pin", "precision.mlp=fp16"),
+            ("precision.mlp=fp8", "plan.unsupported_pin", "precision.mlp=bf16"),
+            ("precision.mpl=bf16", "plan.unknown_path", "mpl", "precision.mlp=bf16"),
             ("zero=4", "plan.bad_pin", "zero=4"),
             ("zero_group=2", "plan.bad_pin", "zero_group=2", "zero=1"),
             ("zero=1,zero_group=3", "plan.bad_pin", "zero_group=3", "zero_group=4"),
@@ -127,7 +130,6 @@ class Refusals(harness.Case):
                 (recipe(learning_rate={**rate, "schedule": "cosin"}), "recipe.unknown_value", "cosine"),
                 (recipe(learning_rate={"schedule": "wsd"}), "recipe.missing_key", "decay"),
                 (recipe(learning_rate={**rate, "peak": -1}), "recipe.out_of_range"),
-                (recipe(precision="bf16"), "recipe.unsupported", "fp32"),
                 (recipe(precision="fp17"), "recipe.unknown_value"),
                 (recipe(z_loss=1e-4), "recipe.unsupported", "z_loss"),
                 (recipe(dropout=0.1), "recipe.unsupported", "dropout"),
@@ -135,6 +137,20 @@ class Refusals(harness.Case):
                 (recipe(optimizer={"type": "sgd"}), "recipe.unknown_value", "adamw")):
             with self.subTest(kind=kind, says=says):
                 self.explained(self.refused_compile(kind, config(), 1, None, values, says=says))
+
+    def test_precision(self):
+        bf16 = recipe(precision="bf16")
+        error = self.refused_compile("precision.unsupported_on_target", config(), 1, None, bf16,
+                                     ["--profile", "avx2"], says=["avx2", "avx512"])
+        self.explained(error)
+        plan = self.path("plan.mlir")
+        for values, other in ((bf16, "fp32"), (recipe(precision="fp32"), "bf16")):
+            done = harness.run(self.compile_command(config(), 1, None, values) +
+                               ["--emit=plan", "-o", plan])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.explained(self.refused_compile("plan.conflict", config(), 1, None,
+                                                recipe(precision=other), ["--plan", plan],
+                                                says=["precision", other]))
 
     def test_commands(self):
         model = self.written(config())

@@ -90,7 +90,17 @@ class Diverged(harness.Case):
         tensors = harness.read_safetensors(golden("t0", "model.safetensors"))
         shape, values = tensors["lm_head.weight"]
         tensors["lm_head.weight"] = (shape, array.array("f", (1e22 * x for x in values)))
-        self.refused(self.command(tensors), "train.gradient_not_finite", 4, says=["step 1"])
+        self.refused(self.command(tensors), "train.gradient_not_finite", 4,
+                     says=["step 1", "all products of the step are finite"])
+        self.assertEqual(os.listdir(self.path("saved")), [])
+
+    def test_first_product_that_is_not_finite_is_named(self):
+        """Row 100 of a layer's matrix, which the second of two ranks has, overflows."""
+        tensors = harness.read_safetensors(golden("t0", "model.safetensors"))
+        values = tensors["model.layers.2.mlp.up_proj.weight"][1]
+        values[100 * 64:101 * 64] = array.array("f", 64 * [3e38])
+        self.refused(self.command(tensors), "train.gradient_not_finite", 4,
+                     says=["step 1", "layers.2/mlp.up (microbatch) on rank 1"])
         self.assertEqual(os.listdir(self.path("saved")), [])
 
 

@@ -445,3 +445,36 @@ TEST(Experts, BalancedOverSeveralMicroBatchesIsRefused) {
     EXPECT_NE(refusal.find("error[plan.whole_batch]"), std::string::npos) << refusal;
   }
 }
+
+// Rounded as a binary rounds, but computed in float64: near the golden step under every
+// layout, and not equal to it.
+TEST(Bf16, StaysNearTheGoldenStep0) {
+  const Layout layouts[] = {{.name = "one rank", .narrow = true},
+                            {.name = "tp2_sp", .tp = 2, .sequence = true, .narrow = true},
+                            {.name = "dp2_zero3", .dp = 2, .zero = 3, .narrow = true},
+                            {.name = "recompute", .recompute = true, .narrow = true},
+                            {.name = "pieces", .batchPieces = 2, .narrow = true},
+                            {.name = "vocabulary", .vocabularyPieces = 3, .narrow = true},
+                            {.name = "cp2", .cp = 2, .narrow = true},
+                            {.name = "pp2", .pp = 2, .narrow = true}};
+  for (const char *model : {"t0", "t0-tied", "gpt2-mini", "t0-moe"}) {
+    const double want = oneRank(model).loss;
+    const double tolerance = model == std::string("t0-moe") ? 1e-2 : 2e-3;
+    double wantNorm = 0;
+    for (const auto &[name, gradient] : oneRank(model).gradients)
+      wantNorm = std::hypot(wantNorm, norm(gradient));
+    for (const Layout &layout :
+         llvm::ArrayRef(layouts).take_front(model == std::string("t0") ? 8 : 2)) {
+      SCOPED_TRACE(std::string(model) + " " + layout.name);
+      const StepResult got = runStep0(model, layout);
+      EXPECT_NEAR(got.loss, want, tolerance);
+      EXPECT_NE(got.loss, want);
+      double gotNorm = 0;
+      for (const auto &[name, gradient] : got.gradients) {
+        gotNorm = std::hypot(gotNorm, norm(gradient));
+        EXPECT_TRUE(std::isfinite(norm(gradient))) << name;
+      }
+      EXPECT_NEAR(gotNorm / wantNorm, 1, 2e-2);
+    }
+  }
+}

@@ -58,6 +58,7 @@ public:
       request.pins.zeroGroup = layout.zeroGroup;
     request.pins.recompute = layout.recompute;
     request.pins.experts = layout.experts;
+    request.narrow = layout.narrow;
     if (layout.pp > 1) {
       request.pins.pp = layout.pp;
       request.pins.vp = layout.vp;

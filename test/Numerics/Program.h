@@ -48,6 +48,8 @@ struct Layout {
   int64_t dataRanks = 0;
   /// Ranks that the experts are dealt out over.
   int64_t experts = 1;
+  /// Products and kept values in bf16.
+  bool narrow = false;
 };
 
 /// Targets that count in sequence `n` of a ragged batch of 32 tokens: none, 9, 18

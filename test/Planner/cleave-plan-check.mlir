@@ -384,3 +384,23 @@ plan.solution version 1 {
   // expected-note@below {{suggestion: remove 'sequence' from the line}}
   plan.assign "block" "rows" {sequence = ["context"]}
 }
+
+// -----
+
+#tm = #nn.dims<token, model>
+#fm = #nn.dims<ffn, model>
+#tf = #nn.dims<token, ffn>
+func.func private @block(%x: tensor<4x6xf32, #tm>, %up: tensor<8x6xf32, #fm> {nn.parameter = "up.weight"}) attributes {nn.kind = "block"} {
+  %b = nn.contract %x, %up {nn.path = "up"} : (tensor<4x6xf32, #tm>, tensor<8x6xf32, #fm>) -> tensor<4x8xf32, #tf>
+  return
+}
+plan.solution version 1 {
+  plan.batch global 8 micro 2 sequence 8
+  plan.axis "data" [4]
+  plan.layout {batch = ["data"]}
+  plan.precision "block" "up" compute bf16 store bf16
+  // expected-error@below {{plan.unknown_path: 'block' has no operator at 'ups'}}
+  // expected-note@below {{rule: one of up}}
+  // expected-note@below {{suggestion: up}}
+  plan.precision "block" "ups" compute bf16
+}

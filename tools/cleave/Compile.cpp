@@ -46,13 +46,14 @@ private:
   rt::Status pipe();
   rt::Status apply() { return applyPhase(*module, *chosen, optimizerOf(request.recipe)); }
   rt::Status dist() { return distPhase(*module); }
-  rt::Status exec() { return execPhase(*module, request.profile); }
+  rt::Status exec();
   rt::Status comm();
   rt::Status image();
   rt::Status cuda();
   rt::Status binary();
   void tellBinary() const;
   rt::Status comparePlan();
+  rt::Status comparePrecision();
   rt::Status checkBudget();
 
   std::string textOf(mlir::ModuleOp op) {
@@ -145,11 +146,10 @@ rt::Status Compilation::import() {
 }
 
 rt::Status Compilation::plan() {
-  if (request.recipe.precision == std::nullopt)
-    request.recipe.precision = rt::Precision::Fp32;
   CLEAVE_RT_ASSIGN_OR_RETURN(chosen, planPhase(*module, request.plan, request.planFile));
   if (!request.planFile.empty())
     CLEAVE_RT_RETURN_IF_ERROR(comparePlan());
+  CLEAVE_RT_RETURN_IF_ERROR(comparePrecision());
   return checkBudget();
 }
 
@@ -171,6 +171,39 @@ rt::Status Compilation::comparePlan() {
           .suggest(fmt::format("--set {}={}", key, planned))
           .suggest("a plan made for this recipe: --emit=plan");
   return rt::Status::success();
+}
+
+/// A plan brings its types along too; what the recipe leaves open is what the plan says.
+rt::Status Compilation::comparePrecision() {
+  const bool narrow = !solutionOf(*chosen).getOps<plan::PrecisionOp>().empty();
+  const rt::Precision planned = narrow ? rt::Precision::Bf16 : rt::Precision::Fp32;
+  // A model may have no operator that bears bf16.
+  const bool isPlanned =
+      request.planFile.empty() || !request.recipe.precision || *request.recipe.precision == planned;
+  if (!request.recipe.precision)
+    request.recipe.precision = planned;
+  if (isPlanned)
+    return rt::Status::success();
+  return rt::userError("plan.conflict",
+                       fmt::format("\"precision\" is {} in the request and {} in the plan",
+                                   rt::nameOf(*request.recipe.precision), rt::nameOf(planned)))
+      .withGiven(fmt::format("precision={}, --plan {}", rt::nameOf(*request.recipe.precision),
+                             request.planFile))
+      .withRule("a plan whose lines plan.precision say bf16 is one of precision bf16")
+      .suggest(fmt::format("--set precision={}", rt::nameOf(planned)));
+}
+
+rt::Status Compilation::exec() {
+  const bool narrow = !solutionOf(*chosen).getOps<plan::PrecisionOp>().empty();
+  if (narrow && !request.profile.narrowProducts)
+    return rt::userError("precision.unsupported_on_target",
+                         "this instruction set has no matrix products of bf16")
+        .withGiven("precision=bf16, --profile " + request.profile.name)
+        .withRule(
+            "bf16 needs the profile avx512 (without AVX512_BF16 it is emulated there, slowly)")
+        .suggest("--profile avx512")
+        .suggest("--set precision=fp32");
+  return execPhase(*module, request.profile);
 }
 
 /// The least that a rank needs is the state of its parameters; more than a

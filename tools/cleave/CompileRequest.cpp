@@ -109,8 +109,6 @@ static rt::Status checkRecipe(const rt::Recipe &recipe) {
         .withRule(fmt::format("{} is {}", key, works))
         .suggest(fmt::format("--set {}={}", key, works));
   };
-  if (recipe.precision && *recipe.precision != rt::Precision::Fp32)
-    return refuse("precision", rt::nameOf(*recipe.precision), "fp32");
   if (recipe.zLoss != 0)
     return refuse("z_loss", fmt::format("{}", recipe.zLoss), "0");
   if (recipe.initStd)
@@ -147,6 +145,7 @@ rt::Status fillPlanRequest(CompileRequest &request) {
         .withGiven(fmt::format("sequence_length={}, positions={}", plan.sequence, longest))
         .withRule("sequence_length is at most the model's positions")
         .suggest(fmt::format("--seq-len {}", longest));
+  plan.narrow = request.recipe.precision == rt::Precision::Bf16;
   plan.globalBatch = request.recipe.globalBatch.value_or(plan.ranks);
   return rt::Status::success();
 }

@@ -41,9 +41,12 @@ struct Pins {
   /// Over how many ranks the experts of a layer are dealt out: a part of the data axis,
   /// the tensor axis, or both.
   std::optional<int64_t> experts;
+  /// Paths, or what stands before a dot in some ("mlp"), and whether they are bf16,
+  /// whatever the request says of the rest.
+  std::vector<std::pair<std::string, bool>> narrow;
 };
 
-/// Reads `dp=2,tp=4,sp=1`. Kinds of errors: `plan.unknown_pin`,
+/// Reads `dp=2,tp=4,sp=1,precision.mlp=fp32`. Kinds of errors: `plan.unknown_pin`,
 /// `plan.bad_pin`, `plan.unsupported_pin` (an axis this version cannot run).
 rt::StatusOr<Pins> parsePins(llvm::StringRef text);
 
@@ -53,6 +56,8 @@ struct PlanRequest {
   int64_t sequence = 0, globalBatch = 0;
   Pins pins;
   std::string cluster;
+  /// Compute and store in bf16 what bears it; else all is f32.
+  bool narrow = false;
 };
 
 /// Writes a plan for `model` (an imported module), in a module of its own.

@@ -10,7 +10,8 @@ Profile Profile::avx2() { return {"avx2", "haswell", "+avx2,+fma,+bmi2,+f16c", 8
 // are bound by memory, and run long enough for the wide units to pay.
 Profile Profile::avx512() {
   return {"avx512", "skylake-avx512",
-          "+avx512f,+avx512vl,+avx512bw,+avx512dq,+avx512cd,+fma,-prefer-256-bit", 16};
+          "+avx512f,+avx512vl,+avx512bw,+avx512dq,+avx512cd,+fma,-prefer-256-bit", 16,
+          /*narrowProducts=*/true};
 }
 
 mlir::FailureOr<Profile> Profile::byName(llvm::StringRef name) {

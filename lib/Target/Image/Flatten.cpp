@@ -39,4 +39,18 @@ void expandAccumulates(func::FuncOp entry) {
   }
 }
 
+void roundInProducts(func::FuncOp entry) {
+  entry.walk([](nn::CastOp cast) {
+    Operation *product = cast.getInput().getDefiningOp();
+    if (!cast.isNarrowing() || !isa_and_nonnull<ContractionOpInterface>(product) ||
+        !cast.getInput().hasOneUse() || product->getBlock() != cast->getBlock() ||
+        !llvm::all_of(product->getOperands(),
+                      [](Value v) { return getElementTypeOrSelf(v).isBF16(); }))
+      return;
+    product->getResult(0).setType(cast.getType());
+    cast.replaceAllUsesWith(product->getResult(0));
+    cast.erase();
+  });
+}
+
 } // namespace cleave::image

@@ -13,4 +13,8 @@ llvm::LogicalResult flattenCalls(mlir::func::FuncOp entry);
 /// store.
 void expandAccumulates(mlir::func::FuncOp entry);
 
+/// Lets matrix products of bf16 round their results themselves where nobody reads them
+/// unrounded.
+void roundInProducts(mlir::func::FuncOp entry);
+
 } // namespace cleave::image

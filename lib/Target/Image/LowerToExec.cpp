@@ -21,7 +21,7 @@
 using namespace mlir;
 namespace cleave::image {
 
-static int64_t bytesOf(Value v) { return cast<RankedTensorType>(v.getType()).getNumElements() * 4; }
+static int64_t bytesOf(Value v) { return exec::tensorBytes(v.getType()); }
 
 /// "layers.*/mlp.gate", or the operator's name where it has no path. A path that has the
 /// number of the layer itself stays as it is.
@@ -93,6 +93,7 @@ private:
     if (failed(cleanup.run(entry)))
       return failure();
     showNames(entry);
+    roundInProducts(entry);
     Block &body = entry.getBody().front();
     decideFusion(body);
     auto units = makeUnits(body, *kernels, profile);
@@ -100,10 +101,13 @@ private:
       return failure();
     Placement placement(entry, *units, layout, arena.name(), stage);
     arena.reserve(placement.arenaBytes());
-    for (Unit &unit : *units)
+    for (Unit &unit : *units) {
       if (failed(emit(unit, placement)))
         return failure();
-    emitResults(entry, stage, placement);
+      emitResults(entry, stage, placement,
+                  [&](Value v) { return llvm::is_contained(unit.ops, v.getDefiningOp()); });
+    }
+    emitResults(entry, stage, placement, [](Value v) { return !v.getDefiningOp(); });
     return success();
   }
 
@@ -282,6 +286,12 @@ private:
     return success();
   }
 
+  /// What is said of the elements of an operand of a product; nothing of f32.
+  static TypeAttr narrowTypeOf(Value v) {
+    Type type = getElementTypeOrSelf(v);
+    return type.isF32() ? TypeAttr() : TypeAttr::get(type);
+  }
+
   LogicalResult emitMatmul(Operation *op, Placement &placement, StringRef label) {
     auto product = matmulOf(op);
     if (failed(product))
@@ -291,8 +301,8 @@ private:
     auto at = [&](Value v) { return exec::AtAttr::get(placement.region(v)); };
     exec::MatmulOp::create(builder, op->getLoc(), at(a), product->a, at(b), product->b, at(c),
                            product->c, {product->m, product->n, product->k}, product->batch,
-                           accumulate, label, bytesOf(a) + bytesOf(b) + bytesOf(c),
-                           product->flops());
+                           accumulate, narrowTypeOf(a), narrowTypeOf(c), label,
+                           bytesOf(a) + bytesOf(b) + bytesOf(c), product->flops());
     return success();
   }
 
@@ -306,11 +316,15 @@ private:
                            call.grain, label, call.bytes, call.flops);
   }
 
-  /// What an entry returns goes to where the runtime, or the way back of a stage, reads
-  /// it.
-  void emitResults(func::FuncOp entry, int64_t stage, Placement &placement) {
+  /// What an entry returns of the values that `isMade` goes to where the runtime, or the
+  /// way back of a stage, reads it; as soon as it is made, so that the runtime can look at
+  /// the norm of gradients before weights are changed by it.
+  void emitResults(func::FuncOp entry, int64_t stage, Placement &placement,
+                   function_ref<bool(Value)> isMade) {
     Operation *end = entry.getBody().front().getTerminator();
     for (auto [i, value] : llvm::enumerate(end->getOperands())) {
+      if (!isMade(value))
+        continue;
       auto name = entry.getResultAttrOfType<StringAttr>(i, "nn.name");
       copy(placement.region(value), *layout.exchange(name, stage), name, end->getLoc());
     }

@@ -6,8 +6,7 @@
 using namespace mlir;
 namespace cleave::image {
 
-/// Every element takes four bytes.
-static int64_t bytesOf(Value v) { return cast<RankedTensorType>(v.getType()).getNumElements() * 4; }
+static int64_t bytesOf(Value v) { return exec::tensorBytes(v.getType()); }
 
 Placement::Placement(func::FuncOp entry, std::vector<Unit> &units, StateLayout &layout,
                      StringAttr arena, int64_t stage)

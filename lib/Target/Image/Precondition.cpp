@@ -90,12 +90,13 @@ static LogicalResult checkEntries(ModuleOp module) {
   return success();
 }
 
-/// All sizes are known and every element takes four bytes.
+/// All sizes are known, and elements are of a type that kernels load and store.
 static LogicalResult checkTypes(Operation *op) {
   auto isPlaceable = [](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     return tensor && tensor.hasStaticShape() &&
-           (tensor.getElementType().isF32() || tensor.getElementType().isInteger(32));
+           (tensor.getElementType().isF32() || tensor.getElementType().isBF16() ||
+            tensor.getElementType().isInteger(32));
   };
   SmallVector<Type> types(op->getResultTypes());
   for (Region &region : op->getRegions())
@@ -104,7 +105,7 @@ static LogicalResult checkTypes(Operation *op) {
   for (Type type : types)
     if (!isPlaceable(type))
       return op->emitOpError() << "has a value of type " << type
-                               << "; values in memory are static tensors of f32 or i32";
+                               << "; values in memory are static tensors of f32, bf16 or i32";
   return success();
 }
 

@@ -144,7 +144,7 @@ void StateLayout::addStage(int64_t stage, ArrayRef<func::FuncOp> entries) {
   auto add = [&](StringAttr name, Type type) {
     if (exchange(name, stage))
       return;
-    const int64_t bytes = cast<RankedTensorType>(type).getNumElements() * 4;
+    const int64_t bytes = exec::tensorBytes(type);
     const exec::Address address = {slotMemory->name(), int64_t(llvm::alignTo(end, 64)), bytes};
     end = address.offset + bytes;
     named[inStage(name, stage)] = address;

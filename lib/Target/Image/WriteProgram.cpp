@@ -332,6 +332,8 @@ private:
     for (ArrayRef<int64_t> batch = op.getBatch(); !batch.empty(); batch = batch.drop_front(4))
       command.batch.push_back({batch[0], batch[1], batch[2], batch[3]});
     command.accumulate = op.getAccumulate();
+    command.operandType = typeOf(op.getOperandType());
+    command.resultType = typeOf(op.getResultType());
     return command;
   }
 

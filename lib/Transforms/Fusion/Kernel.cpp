@@ -95,7 +95,10 @@ OwningOpRef<func::FuncOp> cleave::fusion::buildKernel(const KernelGroup &group, 
   return kernel;
 }
 
-static int64_t bytesOf(Type type) { return cast<RankedTensorType>(type).getNumElements() * 4; }
+static int64_t bytesOf(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.getNumElements() * tensor.getElementTypeBitWidth() / 8;
+}
 
 /// Operations on elements in one run of the whole kernel.
 static int64_t countFlops(func::FuncOp kernel) {

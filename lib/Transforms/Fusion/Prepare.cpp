@@ -48,6 +48,15 @@ static void splitByRows(FusionOpInterface op) {
   }
 }
 
+/// Whether `op` makes a larger value of one that it could be made of again at no cost: of
+/// the same elements in a wider type.
+static bool isWidening(FusionOpInterface op) {
+  auto elements = [](Value v) { return cast<RankedTensorType>(v.getType()).getElementType(); };
+  return op->getNumOperands() == 1 && op->getNumResults() == 1 &&
+         elements(op->getOperand(0)).isBF16() && elements(op->getResult(0)).isF32() &&
+         nn::dimNames(op->getOperand(0)) == nn::dimNames(op->getResult(0));
+}
+
 /// Gives every reader but the first a copy of its own.
 static void copyToReaders(Operation *constant) {
   SmallVector<Operation *> readers;
@@ -69,7 +78,7 @@ void cleave::fusion::prepare(Block &block) {
   for (FusionOpInterface op : ops) {
     if (stage(op))
       continue;
-    if (op->getNumOperands() == 0 && op->getNumResults() == 1)
+    if ((op->getNumOperands() == 0 && op->getNumResults() == 1) || isWidening(op))
       copyToReaders(op);
     else
       splitByRows(op);

@@ -33,8 +33,9 @@ bool Rows::addType(Type type, std::string *why) {
     return refuse(why, "a value is no tensor with named dimensions");
   if (!tensor.hasStaticShape() || tensor.getNumElements() == 0)
     return refuse(why, "a value has no static shape, or no elements");
-  if (!tensor.getElementType().isF32() && !tensor.getElementType().isInteger(32))
-    return refuse(why, "a value is neither of f32 nor of i32");
+  Type element = tensor.getElementType();
+  if (!element.isF32() && !element.isBF16() && !element.isInteger(32))
+    return refuse(why, "a value is of none of f32, bf16 and i32");
   auto names = nn::dimNames(tensor);
   for (auto [d, name] : llvm::enumerate(names)) {
     auto [it, fresh] = sizes.insert({name, tensor.getDimSize(d)});

@@ -77,7 +77,7 @@ void set(const dnnl::memory &memory, void *address) {
 struct TileOrder {
   static auto tied(const TileKey &t) {
     return std::tie(t.m, t.n, t.k, t.a.row, t.a.column, t.b.row, t.b.column, t.c.row, t.c.column,
-                    t.accumulate);
+                    t.accumulate, t.types.narrowOperands, t.types.narrowResult);
   }
   bool operator()(const TileKey &a, const TileKey &b) const { return tied(a) < tied(b); }
 };
@@ -149,10 +149,10 @@ struct MatmulEngine::State {
   }
 
   StatusOr<const MatmulTile *> tileFor(const TileKey &key);
-  void runTile(const MatmulTile &tile, unsigned worker, const float *a, const float *b,
-               float *c) const;
-  void runTask(const MatmulPlan &plan, int64_t task, unsigned worker, const float *a,
-               const float *b, float *c) const;
+  void runTile(const MatmulTile &tile, unsigned worker, const void *a, const void *b,
+               void *c) const;
+  void runTask(const MatmulPlan &plan, int64_t task, unsigned worker, const void *a, const void *b,
+               void *c) const;
 
   ThreadPool &pool;
   SetOpenMpThreads setOpenMpThreads;
@@ -170,17 +170,17 @@ StatusOr<const MatmulTile *> MatmulEngine::State::tileFor(const TileKey &key) {
   if (auto found = tiles.find(key); found != tiles.end())
     return found->second.get();
   using dnnl::memory;
-  auto describe = [](int64_t rows, int64_t columns, MatrixStrides strides) {
+  auto describe = [](int64_t rows, int64_t columns, MatrixStrides strides, bool narrow) {
     strides = normalised(strides, rows, columns);
-    return memory::desc({rows, columns}, memory::data_type::f32,
+    return memory::desc({rows, columns}, narrow ? memory::data_type::bf16 : memory::data_type::f32,
                         memory::dims{strides.row, strides.column});
   };
   auto tile = std::make_unique<MatmulTile>();
   try {
     useOneThread();
-    tile->a = describe(key.m, key.k, key.a);
-    tile->b = describe(key.k, key.n, key.b);
-    tile->c = describe(key.m, key.n, key.c);
+    tile->a = describe(key.m, key.k, key.a, key.types.narrowOperands);
+    tile->b = describe(key.k, key.n, key.b, key.types.narrowOperands);
+    tile->c = describe(key.m, key.n, key.c, key.types.narrowResult);
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     if (key.accumulate) {
@@ -242,7 +242,8 @@ StatusOr<const MatmulPlan *> MatmulEngine::prepare(const MatmulProblem &asked) {
                           problem.a,
                           problem.b,
                           problem.c,
-                          problem.accumulate};
+                          problem.accumulate,
+                          problem.types};
         CLEAVE_RT_ASSIGN_OR_RETURN(plan->tiles[row][column], state->tileFor(key));
       }
   }
@@ -250,15 +251,15 @@ StatusOr<const MatmulPlan *> MatmulEngine::prepare(const MatmulProblem &asked) {
   return state->plans.back().get();
 }
 
-void MatmulEngine::State::runTile(const MatmulTile &tile, unsigned worker, const float *a,
-                                  const float *b, float *c) const {
+void MatmulEngine::State::runTile(const MatmulTile &tile, unsigned worker, const void *a,
+                                  const void *b, void *c) const {
   useOneThread();
   const Operands &operands = tile.ofWorker[worker];
   // Scratch may have grown for other products since the handles were made.
   set(operands.scratch, scratch[worker].get());
   // oneDNN takes all operands as mutable; it writes only to the result.
-  set(operands.a, const_cast<float *>(a));
-  set(operands.b, const_cast<float *>(b));
+  set(operands.a, const_cast<void *>(a));
+  set(operands.b, const_cast<void *>(b));
   set(operands.c, c);
   const std::array<dnnl_exec_arg_t, 4> arguments = {
       {{DNNL_ARG_SRC, operands.a.get()},
@@ -270,16 +271,21 @@ void MatmulEngine::State::runTile(const MatmulTile &tile, unsigned worker, const
 }
 
 void MatmulEngine::State::runTask(const MatmulPlan &plan, int64_t task, unsigned worker,
-                                  const float *a, const float *b, float *c) const {
+                                  const void *a, const void *b, void *c) const {
   const MatmulProblem &problem = plan.problem;
   const TileGrid &grid = plan.grid;
   const int64_t column = task % grid.tilesN, row = task / grid.tilesN % grid.tilesM;
   const int64_t first = task / (grid.tilesN * grid.tilesM) * grid.group;
   const int64_t last = std::min(first + grid.group, plan.matrices);
   const MatmulTile &tile = *plan.tiles[row == grid.tilesM - 1][column == grid.tilesN - 1];
-  a += row * grid.tileM * problem.a.row;
-  b += column * grid.tileN * problem.b.column;
-  c += row * grid.tileM * problem.c.row + column * grid.tileN * problem.c.column;
+  const int64_t operandBytes = problem.types.operandBytes();
+  const int64_t resultBytes = problem.types.resultBytes();
+  const auto *firstA =
+      static_cast<const char *>(a) + operandBytes * row * grid.tileM * problem.a.row;
+  const auto *firstB =
+      static_cast<const char *>(b) + operandBytes * column * grid.tileN * problem.b.column;
+  auto *firstC = static_cast<char *>(c) + resultBytes * (row * grid.tileM * problem.c.row +
+                                                         column * grid.tileN * problem.c.column);
   for (int64_t index = first; index < last; ++index) {
     int64_t rest = index, offsetA = 0, offsetB = 0, offsetC = 0;
     for (size_t d = problem.batch.size(); d-- > 0;) {
@@ -290,15 +296,17 @@ void MatmulEngine::State::runTask(const MatmulPlan &plan, int64_t task, unsigned
       offsetB += at * batch.strideB;
       offsetC += at * batch.strideC;
     }
-    runTile(tile, worker, a + offsetA, b + offsetB, c + offsetC);
+    runTile(tile, worker, firstA + operandBytes * offsetA, firstB + operandBytes * offsetB,
+            firstC + resultBytes * offsetC);
   }
 }
 
 namespace {
 
 /// The empty sum of k = 0.
-void writeZeros(const MatmulPlan &plan, float *c) {
+void writeZeros(const MatmulPlan &plan, void *c) {
   const MatmulProblem &problem = plan.problem;
+  const int64_t bytes = problem.types.resultBytes();
   for (int64_t index = 0; index < plan.matrices; ++index) {
     int64_t rest = index, offset = 0;
     for (size_t d = problem.batch.size(); d-- > 0;) {
@@ -307,13 +315,15 @@ void writeZeros(const MatmulPlan &plan, float *c) {
     }
     for (int64_t i = 0; i < problem.m; ++i)
       for (int64_t j = 0; j < problem.n; ++j)
-        c[offset + i * problem.c.row + j * problem.c.column] = 0;
+        std::memset(static_cast<char *>(c) +
+                        bytes * (offset + i * problem.c.row + j * problem.c.column),
+                    0, static_cast<size_t>(bytes));
   }
 }
 
 } // namespace
 
-Status MatmulEngine::run(const MatmulPlan &plan, const float *a, const float *b, float *c) {
+Status MatmulEngine::run(const MatmulPlan &plan, const void *a, const void *b, void *c) {
   const MatmulProblem &problem = plan.problem;
   if (problem.m <= 0 || problem.n <= 0 || plan.matrices <= 0)
     return {};
@@ -334,8 +344,8 @@ StatusOr<const MatmulTile *> MatmulEngine::prepareTile(const TileKey &key) {
   return state->tileFor(key);
 }
 
-void MatmulEngine::runTile(const MatmulTile &tile, unsigned worker, const float *a, const float *b,
-                           float *c) const {
+void MatmulEngine::runTile(const MatmulTile &tile, unsigned worker, const void *a, const void *b,
+                           void *c) const {
   state->runTile(tile, worker, a, b, c);
 }
 

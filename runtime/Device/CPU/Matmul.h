@@ -1,4 +1,4 @@
-// Matrix products of f32 on the CPU: oneDNN, called single-threaded on tiles by
+// Matrix products of f32 or bf16 on the CPU: oneDNN, called single-threaded on tiles by
 // the rank's own pool.
 //
 // Why not oneDNN's own threads: Debian's library carries libgomp, and a second
@@ -30,6 +30,16 @@ struct MatrixStrides {
   bool operator==(const MatrixStrides &) const = default;
 };
 
+/// Which elements are bf16, the others being f32. Sums are in f32. A narrow result needs
+/// narrow operands and adds to nothing.
+struct ProductTypes {
+  bool narrowOperands = false;
+  bool narrowResult = false;
+  int64_t operandBytes() const { return narrowOperands ? 2 : 4; }
+  int64_t resultBytes() const { return narrowResult ? 2 : 4; }
+  bool operator==(const ProductTypes &) const = default;
+};
+
 /// One dimension of a batch of products and the distances between neighbours.
 struct MatmulBatch {
   int64_t count = 1;
@@ -45,6 +55,7 @@ struct MatmulProblem {
   MatrixStrides a, b, c;
   std::vector<MatmulBatch> batch;
   bool accumulate = false;
+  ProductTypes types = {};
   bool operator==(const MatmulProblem &) const = default;
 };
 
@@ -58,6 +69,7 @@ struct TileKey {
   int64_t m = 1, n = 1, k = 1;
   MatrixStrides a, b, c;
   bool accumulate = false;
+  ProductTypes types = {};
 };
 
 class MatmulEngine {
@@ -75,14 +87,14 @@ public:
 
   /// c must not overlap a or b. With k = 0 the sum is empty: zero, or unchanged
   /// with `accumulate`.
-  Status run(const MatmulPlan &plan, const float *a, const float *b, float *c);
+  Status run(const MatmulPlan &plan, const void *a, const void *b, void *c);
 
   /// A tile for others who cut products into tasks themselves. Lives as long as the
   /// engine; errors are those of `prepare`.
   StatusOr<const MatmulTile *> prepareTile(const TileKey &key);
   /// Computes a tile, as `worker` of the pool and in a task of it.
-  void runTile(const MatmulTile &tile, unsigned worker, const float *a, const float *b,
-               float *c) const;
+  void runTile(const MatmulTile &tile, unsigned worker, const void *a, const void *b,
+               void *c) const;
 
   /// Bytes of scratch memory of all workers.
   int64_t scratchBytes() const;

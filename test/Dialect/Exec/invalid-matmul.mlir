@@ -241,3 +241,78 @@ exec.program on @mesh {
     }
   }
 }
+
+// -----
+
+dist.mesh @mesh ["data", "tensor"] = [2, 3]
+exec.program on @mesh {
+  exec.segment "memory" 1024
+  exec.group "tensor" ["tensor"]
+  exec.exchange tokens <memory + 0, 4>
+  exec.exchange targets <memory + 0, 4>
+  exec.exchange loss <memory + 0, 4>
+  exec.entry update {
+    // expected-error@+1 {{reaches past the 30 bytes of a}}
+    exec.matmul "m" <memory + 0, 30> [4, 1] by <memory + 64, 64> [4, 1] to <memory + 128, 64> [4, 1] sizes [4, 4, 4] of bf16
+  }
+}
+
+// -----
+
+dist.mesh @mesh ["data", "tensor"] = [2, 3]
+exec.program on @mesh {
+  exec.segment "memory" 1024
+  exec.group "tensor" ["tensor"]
+  exec.exchange tokens <memory + 0, 4>
+  exec.exchange targets <memory + 0, 4>
+  exec.exchange loss <memory + 0, 4>
+  exec.entry update {
+    // expected-error@+1 {{reaches past the 32 bytes of a}}
+    exec.matmul "m" <memory + 0, 32> [4, 1] by <memory + 64, 64> [4, 1] to <memory + 128, 64> [4, 1] sizes [4, 4, 4] of f32
+  }
+}
+
+// -----
+
+dist.mesh @mesh ["data", "tensor"] = [2, 3]
+exec.program on @mesh {
+  exec.segment "memory" 1024
+  exec.group "tensor" ["tensor"]
+  exec.exchange tokens <memory + 0, 4>
+  exec.exchange targets <memory + 0, 4>
+  exec.exchange loss <memory + 0, 4>
+  exec.entry update {
+    // expected-error@+1 {{rounds its result, so it needs operands of bf16 and adds to nothing}}
+    exec.matmul "m" <memory + 0, 64> [4, 1] by <memory + 64, 64> [4, 1] to <memory + 128, 64> [4, 1] sizes [4, 4, 4] as bf16
+  }
+}
+
+// -----
+
+dist.mesh @mesh ["data", "tensor"] = [2, 3]
+exec.program on @mesh {
+  exec.segment "memory" 1024
+  exec.group "tensor" ["tensor"]
+  exec.exchange tokens <memory + 0, 4>
+  exec.exchange targets <memory + 0, 4>
+  exec.exchange loss <memory + 0, 4>
+  exec.entry update {
+    // expected-error@+1 {{rounds its result, so it needs operands of bf16 and adds to nothing}}
+    exec.matmul "m" <memory + 0, 64> [4, 1] by <memory + 64, 64> [4, 1] add to <memory + 128, 64> [4, 1] sizes [4, 4, 4] of bf16 as bf16
+  }
+}
+
+// -----
+
+dist.mesh @mesh ["data", "tensor"] = [2, 3]
+exec.program on @mesh {
+  exec.segment "memory" 1024
+  exec.group "tensor" ["tensor"]
+  exec.exchange tokens <memory + 0, 4>
+  exec.exchange targets <memory + 0, 4>
+  exec.exchange loss <memory + 0, 4>
+  exec.entry update {
+    // expected-error@+1 {{attribute 'of' failed to satisfy constraint: f32 or bf16}}
+    exec.matmul "m" <memory + 0, 64> [4, 1] by <memory + 64, 64> [4, 1] to <memory + 128, 64> [4, 1] sizes [4, 4, 4] of i32
+  }
+}

@@ -76,6 +76,9 @@ exec.program on @mesh {
       // CHECK-NEXT: exec.matmul "layers.*/k" <weights + 0, 64> [2, 1] by <weights + 64, 64> [2, 1] add to <"two words" + 512, 64> [2, 1] sizes [2, 2, 2] batch {{\[}}[2, 4, 0, 4], [2, 8, 8, 8]]
       exec.matmul "layers.*/k" <weights + 0, 64> [2, 1] by <weights + 64, 64> [2, 1]
         add to <"two words" + 512, 64> [2, 1] sizes [2, 2, 2] batch [[2, 4, 0, 4], [2, 8, 8, 8]]
+      // CHECK-NEXT: exec.matmul "layers.*/v" <weights + 2, 12> [3, 1] by <weights + 64, 12> [1, 3] to <"two words" + 512, 8> [2, 1] sizes [2, 2, 3] of bf16 as bf16 bytes 32
+      exec.matmul "layers.*/v" <weights + 2, 12> [3, 1] by <weights + 64, 12> [1, 3]
+        to <"two words" + 512, 8> [2, 1] sizes [2, 2, 3] of bf16 as bf16 bytes 32
     }
     // CHECK: exec.all_gather "a" bf16 <weights + 0, 12> to <weights + 64, 28> cut [1, 7, 2] on "tensor"
     exec.all_gather "a" bf16 <weights + 0, 12> to <weights + 64, 28> cut [1, 7, 2] on "tensor"

@@ -35,3 +35,22 @@ func.func @other_type(%x: tensor<3xf32, #m>, %y: tensor<3xbf16, #m>) {
   %z = nn.add_n %x, %y : (tensor<3xf32, #m>, tensor<3xbf16, #m>) -> tensor<3xf32, #m>
   return
 }
+
+// -----
+
+#m = #nn.dims<model>
+func.func @no_other_type(%x: tensor<3xf32, #m>) {
+  // expected-error@below {{needs f32 and bf16, one to the other, not 'f32' to 'f32'}}
+  %y = nn.cast %x : (tensor<3xf32, #m>) -> tensor<3xf32, #m>
+  return
+}
+
+// -----
+
+#mf = #nn.dims<model, ffn>
+#fm = #nn.dims<ffn, model>
+func.func @other_dimensions(%x: tensor<3x3xf32, #mf>) {
+  // expected-error@below {{needs a result of its input's dimensions, in the same order}}
+  %y = nn.cast %x : (tensor<3x3xf32, #mf>) -> tensor<3x3xbf16, #fm>
+  return
+}

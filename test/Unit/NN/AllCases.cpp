@@ -67,6 +67,8 @@ static void addElementwise(Cases &out) {
   }
   out.push_back({"nn.add_n", {"model=5", "model=5", "model=5"}, {"model=5"}});
   out.push_back({"nn.add_n", {"batch=1 model=5"}, {"batch=1 model=5"}});
+  out.push_back({"nn.cast", {"batch=3 ffn=17"}, {"bf16 batch=3 ffn=17"}});
+  out.push_back({"nn.cast", {"bf16 batch=3 ffn=17"}, {"batch=3 ffn=17"}});
   for (std::string name : {"nn.silu", "nn.sigmoid", "nn.gelu", "nn.relu"}) {
     out.push_back({name, {"batch=3 ffn=17"}, {"batch=3 ffn=17"}});
     out.push_back({name + "_grad", {"batch=3 ffn=17", "batch=3 ffn=17"}, {"batch=3 ffn=17"}});

@@ -26,7 +26,8 @@ std::vector<GradientCase> gradientCases() {
   std::vector<GradientCase> out;
   for (const OpCase &c : allCases()) {
     Program p = buildProgram(*context, c);
-    if (!p.op || !isa<DifferentiableOpInterface>(p.op))
+    // Rounding has no slope: what stands for its gradient is tested with its meaning.
+    if (!p.op || !isa<DifferentiableOpInterface>(p.op) || c.op == "nn.cast")
       continue;
     if (c.op != "nn.unstack" && c.op != "nn.split") {
       out.push_back({c, {0}});

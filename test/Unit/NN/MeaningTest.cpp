@@ -126,6 +126,19 @@ TEST(Meaning, Activations) {
       kTolerance);
 }
 
+TEST(Meaning, Casts) {
+  // Between 1 and 1 + 2^-7, the ends included: the nearer one, from the middle the even one.
+  OpCase narrow{"nn.cast", {"model=8"}, {"bf16 model=8"}};
+  HostTensor numbers({8});
+  numbers.data = {1.0, 1 + 0x1p-9, 1 + 0x1p-8, 1 + 0x1.8p-8, 1 + 0x3p-8, -1 - 0x1p-8, 0, 3e38};
+  const std::vector<double> want = {1, 1, 1, 1 + 0x1p-7, 1 + 0x1p-6, -1, 0, 0x1.c4p127};
+  EXPECT_EQ(runCase(narrow, {numbers})[0].data, want);
+  OpCase wide{"nn.cast", {"bf16 model=8"}, {"model=8"}};
+  HostTensor rounded({8});
+  rounded.data = want;
+  EXPECT_EQ(runCase(wide, {rounded})[0].data, want);
+}
+
 TEST(Meaning, Norms) {
   OpCase rms{"nn.rms_norm",
              {"batch=2 sequence=3 model=5", "model=5"},

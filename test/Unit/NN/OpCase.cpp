@@ -15,7 +15,7 @@ namespace cleave::test {
 namespace {
 /// A type in the words of a case.
 struct Spec {
-  enum Kind { Float, Positive, Integer } kind = Float;
+  enum Kind { Float, Narrow, Positive, Integer } kind = Float;
   int64_t low = 0, high = 0;
   std::vector<std::string> names;
   SmallVector<int64_t> shape;
@@ -25,6 +25,8 @@ struct Spec {
     for (std::string word; words >> word;) {
       if (word == "positive") {
         kind = Positive;
+      } else if (word == "bf16") {
+        kind = Narrow;
       } else if (word.rfind("int:", 0) == 0) {
         kind = Integer;
         size_t second = word.find(':', 4);
@@ -39,8 +41,11 @@ struct Spec {
   }
 
   RankedTensorType type(MLIRContext *context) const {
-    Type element =
-        kind == Integer ? Type(IntegerType::get(context, 32)) : Type(Float32Type::get(context));
+    Type element = Float32Type::get(context);
+    if (kind == Integer)
+      element = IntegerType::get(context, 32);
+    else if (kind == Narrow)
+      element = BFloat16Type::get(context);
     SmallVector<StringRef> refs(names.begin(), names.end());
     return nn::namedTensor(element, shape, refs);
   }
@@ -124,6 +129,8 @@ std::vector<HostTensor> randomOperands(const OpCase &c, unsigned seed) {
       double unit = (x + 1.5) / 3;
       if (spec.kind == Spec::Positive)
         x = 0.25 + unit;
+      if (spec.kind == Spec::Narrow)
+        x = std::round(x * 64) / 64; // a bf16
       if (spec.kind == Spec::Integer)
         x = std::floor(spec.low + unit * (spec.high - spec.low + 1));
     }

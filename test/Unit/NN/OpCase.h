@@ -19,7 +19,7 @@ namespace cleave::test {
 
 /// Types are written as dimensions, `"batch=2 sequence=3"`; the empty string is
 /// a scalar. A first word says what an operand may hold: `int:LO:HI` (an i32
-/// tensor, bounds included), `positive`; without it, floats in [-1.5, 1.5).
+/// tensor, bounds included), `positive`, `bf16`; without it, floats in [-1.5, 1.5).
 struct OpCase {
   std::string op;
   std::vector<std::string> operands, results;

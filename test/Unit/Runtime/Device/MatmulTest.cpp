@@ -129,6 +129,93 @@ MatmulProblem packed(int64_t m, int64_t n, int64_t k, bool transposeA, bool tran
   return p;
 }
 
+/// The bf16 nearest to a number that is no NaN, ties to even.
+uint16_t toBf16(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+float fromBf16(uint16_t x) {
+  const uint32_t bits = static_cast<uint32_t>(x) << 16;
+  float number;
+  std::memcpy(&number, &bits, 4);
+  return number;
+}
+
+std::vector<uint16_t> toBf16(const std::vector<float> &numbers) {
+  std::vector<uint16_t> out;
+  for (float x : numbers)
+    out.push_back(toBf16(x));
+  return out;
+}
+
+/// Products of bf16, which some processors have no instructions for; false if
+/// oneDNN has none on this one.
+bool runNarrowAndCompare(MatmulProblem p, unsigned seed) {
+  SCOPED_TRACE(testing::Message() << p.m << " x " << p.n << " x " << p.k << " a(" << p.a.row << ","
+                                  << p.a.column << ") b(" << p.b.row << "," << p.b.column << ") c("
+                                  << p.c.row << "," << p.c.column << ") acc " << p.accumulate
+                                  << " narrow " << p.types.narrowResult);
+  Buffers buffers = randomBuffers(p, seed);
+  if (p.accumulate)
+    buffers.c.assign(buffers.c.size(), 0.75f);
+  const std::vector<uint16_t> a = toBf16(buffers.a), b = toBf16(buffers.b);
+  std::vector<uint16_t> narrow(buffers.c.size(), 0x7fc0);
+  void *c = p.types.narrowResult ? static_cast<void *>(narrow.data()) : buffers.c.data();
+  ThreadPool pool(2);
+  MatmulEngine engine(pool);
+  auto plan = engine.prepare(p);
+  if (!plan.ok()) {
+    EXPECT_EQ(plan.error().kind, "device.matmul_refused");
+    return false;
+  }
+  const Status status = engine.run(**plan, a.data(), b.data(), c);
+  EXPECT_TRUE(status.ok());
+  int64_t wrong = 0;
+  eachMatrix(p, [&](int64_t atA, int64_t atB, int64_t atC) {
+    for (int64_t i = 0; i < p.m; ++i)
+      for (int64_t j = 0; j < p.n; ++j) {
+        double sum = p.accumulate ? 0.75 : 0, magnitude = sum;
+        for (int64_t x = 0; x < p.k; ++x) {
+          const double term = static_cast<double>(fromBf16(a[atA + i * p.a.row + x * p.a.column])) *
+                              fromBf16(b[atB + x * p.b.row + j * p.b.column]);
+          sum += term;
+          magnitude += std::abs(term);
+        }
+        const int64_t at = atC + i * p.c.row + j * p.c.column;
+        const double got = p.types.narrowResult ? fromBf16(narrow[at]) : buffers.c[at];
+        const double rounding = p.types.narrowResult ? std::abs(sum) / 256 : 0;
+        wrong += !(std::abs(got - sum) <= rounding + 1e-6 * magnitude);
+      }
+  });
+  EXPECT_EQ(wrong, 0);
+  return true;
+}
+
+TEST(Matmul, NarrowElements) {
+  unsigned seed = 200;
+  for (const auto &[m, n, k] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1},
+                                {1, 17, 3},
+                                {17, 1, 5},
+                                {17, 19, 23},
+                                {64, 48, 255},
+                                {257, 401, 65},
+                                {300, 770, 33}})
+    for (int form = 0; form < 16; ++form) {
+      MatmulProblem p = packed(m, n, k, form & 1, form & 2, form & 4);
+      p.types = {.narrowOperands = true, .narrowResult = (form & 8) != 0};
+      if (!runNarrowAndCompare(p, ++seed))
+        GTEST_SKIP() << "oneDNN has no products of bf16 on this processor";
+      p.accumulate = !p.types.narrowResult;
+      runNarrowAndCompare(p, ++seed);
+    }
+  MatmulProblem heads = packed(5, 6, 7, false, true, false);
+  heads.types = {.narrowOperands = true, .narrowResult = true};
+  heads.batch = {{3, 35, 42, 30}};
+  runNarrowAndCompare(heads, ++seed);
+}
+
 TEST(Matmul, AllTransposesOverOddSizes) {
   const int64_t sizes[][3] = {{1, 1, 1},   {1, 17, 3},   {17, 1, 5},    {3, 5, 1},   {1, 1, 33},
                               {2, 3, 257}, {17, 19, 23}, {64, 48, 255}, {31, 257, 7}};

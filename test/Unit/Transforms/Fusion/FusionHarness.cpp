@@ -48,7 +48,21 @@ Fused fuse(const std::string &text) {
   return fused;
 }
 
+/// Two bf16 in each word; what is no bf16 fails the test.
+static Ints packed(const HostTensor &tensor) {
+  Ints words((tensor.data.size() + 1) / 2, 0);
+  for (auto [i, x] : llvm::enumerate(tensor.data)) {
+    const auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
+    EXPECT_EQ(bits & 0xffff, 0u) << x << " is no bf16";
+    words[i / 2] =
+        static_cast<int32_t>(static_cast<uint32_t>(words[i / 2]) | (i % 2 ? bits : bits >> 16));
+  }
+  return words;
+}
+
 static Operand operandOf(const HostTensor &tensor, Type element) {
+  if (element.isBF16())
+    return in(packed(tensor));
   if (element.isInteger(32))
     return in(Ints(tensor.data.begin(), tensor.data.end()));
   return in(Floats(tensor.data.begin(), tensor.data.end()));
@@ -78,6 +92,8 @@ public:
                       : operandOf(extraOf(*input.extra), input.extra->type.getElementType()));
     for (const KernelOutput &output : group.outputs) {
       size_t size = cast<RankedTensorType>(output.value.getType()).getNumElements();
+      if (elementOf(output.value).isBF16())
+        size = (size + 1) / 2;
       Operand operand = out(size);
       if (output.inPlace) {
         const auto &old = get(output.inPlace).data;
@@ -89,8 +105,14 @@ public:
     for (auto [output, floats] : llvm::zip(group.outputs, results)) {
       HostTensor tensor(cast<RankedTensorType>(output.value.getType()).getShape());
       bool integers = elementOf(output.value).isInteger(32);
-      for (auto [to, from] : llvm::zip(tensor.data, floats))
-        to = integers ? std::bit_cast<int32_t>(from) : from;
+      bool narrow = elementOf(output.value).isBF16();
+      for (auto [i, to] : llvm::enumerate(tensor.data)) {
+        const float from = floats[narrow ? i / 2 : i];
+        const auto bits = std::bit_cast<uint32_t>(from);
+        to = integers ? std::bit_cast<int32_t>(from)
+             : narrow ? std::bit_cast<float>(i % 2 ? bits & 0xffff0000 : bits << 16)
+                      : from;
+      }
       set(output.value, tensor);
     }
   }
