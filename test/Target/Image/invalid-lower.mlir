@@ -73,7 +73,7 @@ func.func @evaluate() -> (tensor<f32> {nn.name = "loss"}) {
 // -----
 
 dist.mesh @mesh ["data"] = [2]
-// expected-error@+1 {{has a value of type 'tensor<?xi32, #nn.dims<sequence>>'; values in memory are static tensors of f32 or i32}}
+// expected-error@+1 {{has a value of type 'tensor<?xi32, #nn.dims<sequence>>'; values in memory are static tensors of f32, bf16 or i32}}
 func.func @count(%t: tensor<?xi32, #nn.dims<sequence>> {nn.name = "targets"}) {
   return
 }

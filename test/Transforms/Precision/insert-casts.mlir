@@ -39,7 +39,7 @@ func.func private @embed(%tokens: tensor<?x?xi32, #t>, %table: tensor<7x6xf32, #
 
 // The forward half keeps the rounded value alone.
 // KEPT-LABEL: func.func private @layer.forward
-// KEPT-SAME: -> (tensor<f32> {{.*}}, tensor<4x3x8xbf16,
+// KEPT-SAME: -> (tensor<f32>, tensor<4x3x8xbf16,
 func.func private @layer(%x: tensor<?x?x6xf32, #bsm>, %up: tensor<8x6xf32, #fm> {nn.parameter = "up"}, %scale: tensor<f32>) -> tensor<f32> attributes {nn.kind = "layer"} {
   %h = nn.contract %x, %up {nn.path = "up"} : (tensor<?x?x6xf32, #bsm>, tensor<8x6xf32, #fm>) -> tensor<?x?x8xf32, #bsf>
   %a = nn.relu %h {nn.path = "act"} : (tensor<?x?x8xf32, #bsf>) -> tensor<?x?x8xf32, #bsf>
