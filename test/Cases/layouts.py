@@ -213,7 +213,7 @@ class Layouts(harness.Case):
         """Seeded weights, exported after a step whose rate is 0: a tensor an expert, equal bits."""
         values = harness.recipe(learning_rate={"schedule": "constant", "peak": 0.0, "warmup": 0})
         exported = []
-        for ranks, pins in ((1, None), (2, "dp=2,ep=2"), (4, "dp=2,tp=2,ep=4"), (3, "dp=3,ep=3"),
+        for ranks, pins in ((1, None), (2, "dp=2,ep=2"), (4, "dp=2,tp=2,ep=4"), (4, "dp=4,ep=4"),
                             (4, "tp=4")):
             out = self.fresh("out")
             binary = self.compiled(harness.config("t0-moe"), ranks, pins,
