@@ -143,15 +143,16 @@ Status RankTrainer::trainStep(uint64_t step) {
   setScalar(exchange.correction1, 1 - std::pow(setup.recipe.optimizer.beta1, power));
   setScalar(exchange.correction2, 1 - std::pow(setup.recipe.optimizer.beta2, power));
   CLEAVE_RT_RETURN_IF_ERROR(runMicroBatches(step));
-  // Unknown where the update ends before it.
-  setScalar(exchange.loss, std::nan(""));
   if (!exchange.gradientNorm)
     return executor->run(EntryKind::Update);
   // Weights are not changed by gradients of a norm that is not finite, so that the step can
   // be looked at, and what is in memory is what was there before it.
   CLEAVE_RT_RETURN_IF_ERROR(executor->runUntilWritten(EntryKind::Update, *exchange.gradientNorm));
-  return isNormFinite() ? executor->runBehindWritten(EntryKind::Update, *exchange.gradientNorm)
-                        : Status();
+  if (isNormFinite())
+    return executor->runBehindWritten(EntryKind::Update, *exchange.gradientNorm);
+  // Unknown: the update has not come to it.
+  setScalar(exchange.loss, std::nan(""));
+  return {};
 }
 
 /// All of a step before the update.

@@ -211,7 +211,6 @@ static std::vector<Layout> layouts() {
   addContexts(out);
   // Groups that share state, beside each other.
   out.push_back({.name = "dp4_zero3_groups_of_2", .dp = 4, .zero = 3, .zeroGroup = 2});
-  out.push_back({.name = "dp6_zero1_groups_of_3", .dp = 6, .zero = 1, .batch = 6, .zeroGroup = 3});
   out.push_back({.name = "dp4_tp2_sp_zero2_groups_of_2",
                  .dp = 4,
                  .tp = 2,
