@@ -15,6 +15,12 @@ inline bool namesLayers(llvm::StringRef name) {
          name.substr(open).contains('}');
 }
 
+/// What stands in a name for `count` layers from `first` on: "{0..125}", "{1..5:2}".
+inline std::string layerNumbers(int64_t first, int64_t count, int64_t step) {
+  return "{" + std::to_string(first) + ".." + std::to_string(first + (count - 1) * step) +
+         (step == 1 ? "" : ":" + std::to_string(step)) + "}";
+}
+
 /// `name` with `number` for the braces.
 inline std::string nameInLayer(llvm::StringRef name, int64_t number) {
   auto [before, behind] = name.split('{');

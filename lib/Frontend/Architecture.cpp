@@ -2,6 +2,7 @@
 
 #include "lib/Frontend/Architecture.h"
 
+#include "dialects/Interfaces/LayerNames.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -67,10 +68,7 @@ std::string LayerCall::nameOf(const Parameter &local) const {
 std::string LayerRun::symbolOf(const Parameter &local) const {
   if (first.layer < 0)
     return first.nameOf(local);
-  std::string numbers = fmt::format("{{{}..{}", first.layer, first.layer + (count - 1) * step);
-  if (step != 1)
-    numbers += fmt::format(":{}", step);
-  return numbered(first.prefix, numbers + "}") + local.name;
+  return numbered(first.prefix, layerNumbers(first.layer, count, step)) + local.name;
 }
 
 std::vector<LayerRun> Architecture::runs() const {

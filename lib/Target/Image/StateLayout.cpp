@@ -96,7 +96,7 @@ void StateLayout::addParameters(ModuleOp module) {
       slots[own] = addLayers(*reduced, p, place("reduced"));
     }
     auto other = [&](dist::ShardingAttr cut) { return cut == value ? dist::ShardingAttr() : cut; };
-    auto sharers = p->getAttrOfType<DenseI64ArrayAttr>("pipe.ranks");
+    auto sharers = p->getAttrOfType<DenseI64ArrayAttr>("pipe.sharers");
     const bool isCopy =
         sharers && sharers[0] != module->getAttrOfType<IntegerAttr>("pipe.index").getInt();
     exec::StateOp::create(builder, loc, p.getSymNameAttr(),

@@ -224,7 +224,7 @@ private:
     forParameters([&](nn::ParameterOp p) {
       Type type = p.getTensorType();
       Value sum = load(p.getSymName(), nn::Slot::Gradient, type);
-      auto sharers = p->getAttrOfType<DenseI64ArrayAttr>("pipe.ranks");
+      auto sharers = p->getAttrOfType<DenseI64ArrayAttr>("pipe.sharers");
       if (sharers)
         sum = sumOverSharers(p, sum, sharers);
       nn::StoreOp::create(b, loc, sum, p.getSymName(), nn::Slot::Reduced, DenseI64ArrayAttr());

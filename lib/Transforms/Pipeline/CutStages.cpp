@@ -9,6 +9,7 @@
 
 #include "cleave/Transforms/Pipeline/Pipeline.h"
 #include "dialects/Dist/Dist.h"
+#include "dialects/Interfaces/LayerNames.h"
 #include "dialects/NN/NN.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -135,7 +136,7 @@ public:
           own.setLayersAttr(b.getDenseI64ArrayAttr({first, range.count, step}));
         }
         if (auto it = sharers.find(own.getSymName()); it != sharers.end())
-          own->setAttr("pipe.ranks", b.getDenseI64ArrayAttr(it->second));
+          own->setAttr("pipe.sharers", b.getDenseI64ArrayAttr(it->second));
       }
     for (auto function : model.getOps<func::FuncOp>()) {
       auto joint = function->getAttrOfType<FlatSymbolRefAttr>("nn.joint");
@@ -206,10 +207,7 @@ private:
     auto all = *parameter.getLayers();
     const int64_t step = all[2], first = all[0] + range.first * step;
     auto [before, behind] = parameter.getSymName().split('{');
-    std::string numbers = "{" + std::to_string(first) + ".." +
-                          std::to_string(first + (range.count - 1) * step) +
-                          (step == 1 ? "" : ":" + std::to_string(step)) + "}";
-    return before.str() + numbers + behind.split('}').second.str();
+    return before.str() + layerNumbers(first, range.count, step) + behind.split('}').second.str();
   }
 
   ModuleOp model;

@@ -28,7 +28,7 @@ def CutStagesPass : Pass<"cleave-pipeline-cut", "::mlir::ModuleOp"> {
 
     which is the part of `@forward` with the layers that `plan.stage` gives it. A
     parameter of many layers becomes one of those that the stage has. One that other
-    places have too (`plan.shared`) names them in `pipe.ranks`. A module has `pipe.index`,
+    places have too (`plan.shared`) names them in `pipe.sharers`. A module has `pipe.index`,
     its place of `pipe.ranks` along `pipe.axes`, and `pipe.stages`, the number of all
     stages. Where the module holds a schedule that keeps gradients of weights apart,
     `pipe.weights_apart` says so.
