@@ -75,6 +75,10 @@ public:
   /// seen by a part.
   void forVisibleKeyTiles(llvm::function_ref<void(TileRange)> body);
   void forVisibleQueryTiles(llvm::function_ref<void(TileRange)> body);
+  /// `body` for each tile of keys of which query tile `tile` (its rows are `own`) sees a
+  /// part; without positions the tile on the diagonal comes first.
+  void forSeenKeyTiles(Value tile, TileRange own,
+                       llvm::function_ref<void(TileRange keys, bool diagonal)> body);
 
   /// A stack buffer for a tile of rows of one of `heads` heads, or null if they can be used
   /// where they are.

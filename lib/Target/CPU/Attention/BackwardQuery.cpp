@@ -47,17 +47,11 @@ public:
     t.packTransposed(gradient, range.first, range.count, gradients, 1.0);
     t.rowDots(gradient, e.outRows(kOut), range.first, range.count, deltas);
     t.gather(e.lseRows(kLse), range.first, range.count, lse);
-    if (e.sizes.hasPositions()) {
+    if (e.sizes.hasPositions())
       e.zeroRows(sums, e.sizes.headDim);
-      e.selectQueryPositions(range);
-      e.forVisibleKeyTiles(
-          [&](TileRange keys) { emitTile(keys.first, keys.count, /*diagonal=*/false); });
-    } else {
-      emitTile(range.first, range.count, /*diagonal=*/true);
-      t.loop(e.firstKeyTile(tile), tile, 1, [&](Value other) {
-        emitTile(t.mul(other, t.edge), t.index(t.edge), /*diagonal=*/false);
-      });
-    }
+    e.forSeenKeyTiles(tile, range, [&](TileRange keys, bool diagonal) {
+      emitTile(keys.first, keys.count, diagonal);
+    });
     e.writeRows(sums, e.queryRows(kQueryGradient), range,
                 [&](Value, VectorType type) { return t.splat(type, e.sizes.scale); });
   }

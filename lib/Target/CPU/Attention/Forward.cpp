@@ -37,17 +37,11 @@ public:
     Value tile = e.selectQueryUnit(unit);
     range = e.queryRange(tile);
     t.packTransposed(e.queryRows(kQuery), range.first, range.count, packed, e.sizes.scale);
-    if (e.sizes.hasPositions()) {
+    if (e.sizes.hasPositions())
       emitStart();
-      e.selectQueryPositions(range);
-      e.forVisibleKeyTiles(
-          [&](TileRange keys) { emitTile(keys.first, keys.count, /*diagonal=*/false); });
-    } else {
-      emitTile(range.first, range.count, /*diagonal=*/true);
-      t.loop(e.firstKeyTile(tile), tile, 1, [&](Value other) {
-        emitTile(t.mul(other, t.edge), t.index(t.edge), /*diagonal=*/false);
-      });
-    }
+    e.forSeenKeyTiles(tile, range, [&](TileRange keys, bool diagonal) {
+      emitTile(keys.first, keys.count, diagonal);
+    });
     emitResults();
   }
 

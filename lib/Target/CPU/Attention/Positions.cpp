@@ -81,6 +81,18 @@ Value AttentionEmitter::someVisible(PositionRange queries, PositionRange keys) {
   return arith::AndIOp::create(t.b, some, inWindow);
 }
 
+void AttentionEmitter::forSeenKeyTiles(Value tile, TileRange own,
+                                       function_ref<void(TileRange, bool)> body) {
+  if (sizes.hasPositions()) {
+    selectQueryPositions(own);
+    forVisibleKeyTiles([&](TileRange keys) { body(keys, /*diagonal=*/false); });
+    return;
+  }
+  body(own, /*diagonal=*/true);
+  t.loop(firstKeyTile(tile), tile, 1,
+         [&](Value other) { body({t.mul(other, t.edge), t.index(t.edge)}, /*diagonal=*/false); });
+}
+
 void AttentionEmitter::forVisibleKeyTiles(function_ref<void(TileRange)> body) {
   HeadRows rows = positionRows(kKeyPositions);
   t.loop(t.index(0), t.index(keyTiles()), 1, [&](Value tile) {
