@@ -80,11 +80,13 @@ function(cleave_add_unittest name)
   endif()
 endfunction()
 
-# cleave_also_for_avx512(name): the tests of `name` once more, with AVX-512 kernels
-# (see KernelHarness.h); skipped where the processor has none.
-function(cleave_also_for_avx512 name)
-  gtest_discover_tests(${name} TEST_PREFIX "${name}.avx512." TEST_LIST ${name}_avx512
-    DISCOVERY_TIMEOUT 120 PROPERTIES ENVIRONMENT CLEAVE_TEST_PROFILE=avx512)
+# cleave_also_for(name profile…): the tests of `name` once more, with kernels of these
+# profiles (see KernelHarness.h); skipped where the processor lacks their instructions.
+function(cleave_also_for name)
+  foreach(profile ${ARGN})
+    gtest_discover_tests(${name} TEST_PREFIX "${name}.${profile}." TEST_LIST ${name}_${profile}
+      DISCOVERY_TIMEOUT 120 PROPERTIES ENVIRONMENT CLEAVE_TEST_PROFILE=${profile})
+  endforeach()
 endfunction()
 
 # cleave_add_passes(Topic): generates Passes.h.inc in the build folder's twin of

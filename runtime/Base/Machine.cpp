@@ -76,6 +76,14 @@ static unsigned x86Level() {
 #endif
 }
 
+static bool hasAvx512Bf16() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
 MachineInfo probeMachine() {
   MachineInfo info;
   char name[256] = {};
@@ -83,6 +91,7 @@ MachineInfo probeMachine() {
     info.hostName = name;
   info.processor = processorName();
   info.x86Level = x86Level();
+  info.avx512Bf16 = info.x86Level >= 4 && hasAvx512Bf16();
   info.usableCores = coresOfQuota(coresInMask());
   info.memoryBytes = usableMemory();
   return info;

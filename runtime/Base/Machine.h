@@ -14,6 +14,8 @@ struct MachineInfo {
   /// Level of x86-64 whose instructions all exist here: 3 has AVX2 and FMA, 4 the
   /// AVX-512 of servers; 0 on another architecture.
   unsigned x86Level = 0;
+  /// Whether it rounds to bf16 and sums products of bf16 by itself (AVX512_BF16).
+  bool avx512Bf16 = false;
   /// Cores in this process's affinity mask, cut by the cgroup's quota (rounded
   /// up); at least 1.
   unsigned usableCores = 1;

@@ -521,7 +521,8 @@ struct Program {
   static constexpr int64_t currentVersion = 3;
 
   std::string modelName;
-  /// Instruction set the kernels need: x86-64, x86-64-v2, x86-64-v3, x86-64-v4.
+  /// Instruction set the kernels need: x86-64, x86-64-v2, x86-64-v3, x86-64-v4,
+  /// x86-64-v4+avx512bf16.
   std::string profile = "x86-64";
   Mesh mesh;
   BatchLayout batch;

@@ -384,7 +384,8 @@ void readCommon(ObjectReader &in, Program &program) {
   program.modelName = needString(in, "model");
   in.require("profile");
   program.profile =
-      in.oneOf("profile", {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"}).value_or("x86-64");
+      in.oneOf("profile", {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+avx512bf16"})
+          .value_or("x86-64");
   eachObject(in, "mesh", [&](ObjectReader &from) {
     std::string name = needString(from, "name");
     program.mesh.axes.push_back({std::move(name), needInteger(from, "size", {.min = 1})});

@@ -49,19 +49,24 @@ Error indivisible(const Program &program, const Launch &launch) {
 } // namespace
 
 Status checkHost(const Program &program, const MachineInfo &machine) {
-  const auto *needed = std::ranges::find(levels, program.profile);
-  if (needed - levels <= machine.x86Level)
+  const std::string_view level =
+      std::string_view(program.profile).substr(0, program.profile.find('+'));
+  const bool needsBf16 = program.profile.ends_with("+avx512bf16");
+  if (std::ranges::find(levels, level) - levels <= machine.x86Level &&
+      (machine.avx512Bf16 || !needsBf16))
     return {};
-  const bool avx2 = machine.x86Level >= 3;
+  const char *works = machine.x86Level >= 4   ? "compile on this machine, or with --profile avx512"
+                      : machine.x86Level == 3 ? "compile on this machine, or with --profile avx2"
+                                              : "run it on a machine that has AVX2";
   return missingError("runtime.host_unsupported",
                       fmt::format("this processor lacks instructions of {}, which the program was "
                                   "compiled for",
                                   program.profile))
       .withGiven(fmt::format("{}{}", levels[machine.x86Level],
                              machine.processor.empty() ? "" : " (" + machine.processor + ")"))
-      .withRule("the kernels of --profile avx512 need x86-64-v4, those of avx2 x86-64-v3")
-      .suggest(avx2 ? "compile on this machine, or with --profile avx2"
-                    : "run it on a machine that has AVX2");
+      .withRule("the kernels of --profile avx512-bf16 need x86-64-v4 and AVX512_BF16, those of "
+                "avx512 x86-64-v4, those of avx2 x86-64-v3")
+      .suggest(works);
 }
 
 Status checkWorld(const Program &program, const TrainFlags &flags,

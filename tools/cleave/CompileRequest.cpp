@@ -53,7 +53,7 @@ void addCompileOptions(CommandLine &line, const std::string &phases) {
   addPlanOptions(line);
   static constexpr Row rows[] = {
       {"target", "cpu alone in this version", "T", "cpu"},
-      {"profile", "instruction set of the binary: avx2, avx512 or host", "P", "host"},
+      {"profile", "instruction set of the binary: avx2, avx512, avx512-bf16 or host", "P", "host"},
       {"dump-phases", "write what each phase prints into this folder", "DIR"},
   };
   addRows(line, rows);
@@ -120,14 +120,16 @@ static rt::Status checkRecipe(const rt::Recipe &recipe) {
 
 static rt::StatusOr<cpu::Profile> readProfile(const std::string &name) {
   std::string wanted = name;
-  if (name == "host")
-    wanted = rt::probeMachine().x86Level >= 4 ? "avx512" : "avx2";
+  if (name == "host") {
+    const rt::MachineInfo machine = rt::probeMachine();
+    wanted = machine.avx512Bf16 ? "avx512-bf16" : machine.x86Level >= 4 ? "avx512" : "avx2";
+  }
   auto profile = cpu::Profile::byName(wanted);
   if (mlir::succeeded(profile))
     return *profile;
   return rt::userError("usage.option", "there is no such instruction-set profile")
       .withGiven("--profile=" + name)
-      .withRule("--profile is avx2, avx512 or host")
+      .withRule("--profile is avx2, avx512, avx512-bf16 or host")
       .suggest("--profile=host");
 }
 

@@ -20,6 +20,7 @@
 using namespace mlir;
 
 namespace cleave::cpu {
+#define GEN_PASS_DECL_APPROXIMATEMATHPASS
 #define GEN_PASS_DEF_APPROXIMATEMATHPASS
 #include "lib/Target/CPU/KernelPasses.h.inc"
 
@@ -122,6 +123,8 @@ struct RsqrtPattern : OpRewritePattern<math::RsqrtOp> {
 };
 
 struct ApproximateMath : impl::ApproximateMathPassBase<ApproximateMath> {
+  using ApproximateMathPassBase::ApproximateMathPassBase;
+
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns
@@ -136,7 +139,8 @@ struct ApproximateMath : impl::ApproximateMathPassBase<ApproximateMath> {
                                 name);
     });
     // Before AVX-512's bf16 instructions, LLVM would call a function per element.
-    arith::populateExpandBFloat16Patterns(patterns);
+    if (!keepBF16Casts)
+      arith::populateExpandBFloat16Patterns(patterns);
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

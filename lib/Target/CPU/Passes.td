@@ -15,7 +15,7 @@ def LowerKernelsPass : Pass<"cleave-cpu-lower-kernels", "mlir::ModuleOp"> {
     Fails, naming the kernel, if one cannot be compiled.
   }];
   let options = [Option<"profile", "profile", "std::string", "\"avx2\"",
-                        "Instruction set to write vectors for: avx2 or avx512">];
+                        "Instruction set to write vectors for: avx2, avx512 or avx512-bf16">];
   let dependentDialects = ["mlir::arith::ArithDialect", "mlir::func::FuncDialect",
                            "mlir::linalg::LinalgDialect", "mlir::LLVM::LLVMDialect",
                            "mlir::math::MathDialect", "mlir::scf::SCFDialect",
@@ -28,8 +28,11 @@ def ApproximateMathPass : Pass<"cleave-cpu-approximate-math"> {
     Polynomials with a relative error of at most 1e-6 over the whole range, on
     scalars and vectors alike (the same bits for both). `rsqrt` becomes 1 / sqrt,
     NaN-propagating minima and maxima become two selects, and casts between
-    bf16 and f32 integer arithmetic (rounding to nearest even).
+    bf16 and f32 integer arithmetic (rounding to nearest even), where no instruction
+    does it.
   }];
+  let options = [Option<"keepBF16Casts", "keep-bf16-casts", "bool", "false",
+                        "Leave casts between bf16 and f32 to the code generator">];
   let dependentDialects = ["mlir::arith::ArithDialect", "mlir::math::MathDialect",
                            "mlir::vector::VectorDialect"];
 }

@@ -45,7 +45,9 @@ void buildKernelPipeline(OpPassManager &pm, const Profile &profile) {
   LowerKernelsPassOptions options;
   options.profile = profile.name;
   pm.addPass(createLowerKernelsPass(options));
-  pm.addNestedPass<func::FuncOp>(createApproximateMathPass());
+  ApproximateMathPassOptions math;
+  math.keepBF16Casts = profile.roundsToBF16;
+  pm.addNestedPass<func::FuncOp>(createApproximateMathPass(math));
   pm.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   pm.addNestedPass<func::FuncOp>(createCSEPass());
 
@@ -70,7 +72,7 @@ LogicalResult lowerKernels(ModuleOp module, const Profile &profile) {
 void registerKernelPasses() {
   registerCleaveCPUPasses();
   struct Options : PassPipelineOptions<Options> {
-    Option<std::string> profile{*this, "profile", llvm::cl::desc("avx2 or avx512"),
+    Option<std::string> profile{*this, "profile", llvm::cl::desc("avx2, avx512 or avx512-bf16"),
                                 llvm::cl::init("avx2")};
   };
   PassPipelineRegistration<Options>("cleave-cpu-kernels", "Lower fused kernels to the LLVM dialect",
@@ -79,6 +81,9 @@ void registerKernelPasses() {
                                       // module.
                                       Profile profile;
                                       profile.name = options.profile;
+                                      if (auto known = Profile::byName(options.profile);
+                                          succeeded(known))
+                                        profile = *known;
                                       buildKernelPipeline(pm, profile);
                                     });
 }

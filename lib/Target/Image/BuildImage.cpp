@@ -13,7 +13,7 @@ namespace cleave {
 /// and for exports.
 static void describe(rt::Program &p, const ImageSettings &settings) {
   p.modelName = settings.modelName;
-  p.profile = settings.profile.name == "avx512" ? "x86-64-v4" : "x86-64-v3";
+  p.profile = settings.profile.machine;
   p.configText = settings.configText;
   p.recipe = settings.recipe;
   p.plan = settings.plan;

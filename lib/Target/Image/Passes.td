@@ -16,7 +16,7 @@ def LowerToExecPass : Pass<"cleave-lower-to-exec", "mlir::ModuleOp"> {
     On the way, calls are inlined, fusion is decided, and every value gets a place.
   }];
   let options = [Option<"profile", "profile", "std::string", "\"avx2\"",
-                        "Instruction set of the kernels: avx2 or avx512">];
+                        "Instruction set of the kernels: avx2, avx512 or avx512-bf16">];
   let dependentDialects = ["mlir::arith::ArithDialect", "mlir::func::FuncDialect",
                            "mlir::linalg::LinalgDialect", "mlir::LLVM::LLVMDialect",
                            "mlir::math::MathDialect", "mlir::scf::SCFDialect",

@@ -165,6 +165,22 @@ TEST(World, NeedsTheInstructionsOfTheProgram) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
 }
 
+TEST(World, NeedsWhatIsBeyondALevel) {
+  Program program = tiny::program(1, 1, 1);
+  program.profile = "x86-64-v4+avx512bf16";
+  MachineInfo machine;
+  machine.x86Level = 4;
+  const Status refused = checkHost(program, machine);
+  EXPECT_EQ(refused.error().kind, "runtime.host_unsupported");
+  const std::string text = renderText(refused.error());
+  for (const char *part : {"x86-64-v4+avx512bf16", "AVX512_BF16", "--profile avx512"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  machine.avx512Bf16 = true;
+  EXPECT_TRUE(checkHost(program, machine).ok());
+  program.profile = "x86-64-v4";
+  EXPECT_TRUE(checkHost(program, machine).ok());
+}
+
 TEST(World, SharesTheCores) {
   TrainFlags flags;
   EXPECT_EQ(threadsPerRank(flags, 8, 2), 4u);

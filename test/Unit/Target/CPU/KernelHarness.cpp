@@ -22,9 +22,10 @@ cpu::Profile testProfile() {
 namespace {
 class SkipsWhatTheProcessorLacks : public testing::Environment {
   void SetUp() override {
-    const bool avx512 = testProfile().lanes == 16;
+    const bool avx512 = testProfile().lanes == 16, bf16 = testProfile().roundsToBF16;
     // CTest finds the mark; the library prints none of its own here.
-    if (avx512 ? !__builtin_cpu_supports("x86-64-v4") : !__builtin_cpu_supports("x86-64-v3"))
+    if ((avx512 ? !__builtin_cpu_supports("x86-64-v4") : !__builtin_cpu_supports("x86-64-v3")) ||
+        (bf16 && !__builtin_cpu_supports("avx512bf16")))
       GTEST_SKIP() << "[  SKIPPED ] this processor lacks " << testProfile().name;
   }
 };
