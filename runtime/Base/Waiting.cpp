@@ -1,11 +1,16 @@
 // Spinning, sleeping, meeting.
 #include "runtime/Base/Waiting.h"
 
+#include <thread>
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 namespace cleave::rt {
+
+/// How often a thread that has a core of its own lets others run before it sleeps: some 50 µs.
+constexpr int yields = 100;
 
 static void pauseBriefly() {
 #if defined(__x86_64__)
@@ -31,6 +36,13 @@ uint32_t waitForChange(const std::atomic<uint32_t> &word, uint32_t old,
           return now;
       }
     } while (std::chrono::steady_clock::now() < deadline);
+    // Waking up costs more than a few turns of others on this core would.
+    for (int i = 0; i < yields; ++i) {
+      std::this_thread::yield();
+      now = word.load(std::memory_order_acquire);
+      if (now != old)
+        return now;
+    }
   }
   while ((now = word.load(std::memory_order_acquire)) == old)
     word.wait(old, std::memory_order_acquire);
@@ -59,5 +71,18 @@ void Barrier::breakUp() {
 }
 
 bool Barrier::broken() const { return generation.load(std::memory_order_acquire) & brokenBit; }
+
+void Farewell::arriveAndWait(size_t self) {
+  std::atomic<uint32_t> &own = words[self].arrivals;
+  const uint32_t meeting = own.load(std::memory_order_relaxed) + 1;
+  own.store(meeting, std::memory_order_release);
+  own.notify_all();
+  for (Word &word : words) {
+    // A party is at most one meeting ahead: it needs this one to go on.
+    uint32_t seen = word.arrivals.load(std::memory_order_acquire);
+    while (seen == meeting - 1)
+      seen = waitForChange(word.arrivals, seen, spin);
+  }
+}
 
 } // namespace cleave::rt

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <vector>
 
 namespace cleave::rt {
 
@@ -38,9 +39,31 @@ private:
 
   const unsigned parties;
   const std::chrono::nanoseconds spin;
-  std::atomic<uint32_t> arrived{0};
+  /// Apart from the word that those who wait look at.
+  alignas(64) std::atomic<uint32_t> arrived{0};
   /// Counts completed meetings in its low bits; the top bit says broken.
-  std::atomic<uint32_t> generation{0};
+  alignas(64) std::atomic<uint32_t> generation{0};
+};
+
+/// A reusable meeting point that can't be broken, and is quicker for that: each party
+/// says in a word of its own that it is there, and looks at those of the others.
+class Farewell {
+public:
+  explicit Farewell(size_t parties, std::chrono::nanoseconds spin = defaultSpin)
+      : words(parties), spin(spin) {}
+
+  /// Waits until all parties have arrived; `self` is one of 0 … parties - 1. What a
+  /// party wrote before is visible to every party after.
+  void arriveAndWait(size_t self);
+
+private:
+  struct alignas(64) Word {
+    /// Meetings that the party has come to; wraps around.
+    std::atomic<uint32_t> arrivals{0};
+  };
+
+  std::vector<Word> words;
+  const std::chrono::nanoseconds spin;
 };
 
 } // namespace cleave::rt

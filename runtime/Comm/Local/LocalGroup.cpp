@@ -2,72 +2,13 @@
 #include "runtime/Comm/Local/LocalGroup.h"
 
 #include "runtime/Base/ThreadPool.h"
+#include "runtime/Comm/Local/Reduction.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstring>
+#include <vector>
 
 namespace cleave::rt {
-
-namespace {
-
-/// Floats reduced at a time: the accumulator stays in the first-level cache, and
-/// moves are short enough that the C library does not take its path for large
-/// blocks, which is slow on lines another core holds.
-constexpr size_t blockFloats = 512;
-
-struct AddFloats {
-  float operator()(float a, float b) const { return a + b; }
-};
-
-struct MaxFloats {
-  float operator()(float a, float b) const { return b > a || b != b ? b : a; }
-};
-
-/// accumulator = reduction, in order of rank, of `source(r)[0 … count)`; at
-/// least two ranks.
-template <typename Operation, typename Source>
-void reduceBlock(float *__restrict accumulator, size_t count, size_t ranks, Operation operation,
-                 Source source) {
-  const float *first = source(0), *second = source(1);
-  for (size_t i = 0; i < count; ++i)
-    accumulator[i] = operation(first[i], second[i]);
-  for (size_t r = 2; r < ranks; ++r) {
-    const float *values = source(r);
-    for (size_t i = 0; i < count; ++i)
-      accumulator[i] = operation(accumulator[i], values[i]);
-  }
-}
-
-template <typename Source>
-void reduceBlock(float *accumulator, size_t count, size_t ranks, ReduceKind kind, Source source) {
-  if (kind == ReduceKind::Sum)
-    reduceBlock(accumulator, count, ranks, AddFloats(), source);
-  else
-    reduceBlock(accumulator, count, ranks, MaxFloats(), source);
-}
-
-void copyFloats(float *to, const float *from, size_t count) {
-  if (to != from && count > 0)
-    std::memcpy(to, from, count * sizeof(float));
-}
-
-} // namespace
-
-void reduceInOrder(float *accumulator, size_t count, size_t sources, ReduceKind kind,
-                   FloatSource source) {
-  if (sources == 1)
-    return copyFloats(accumulator, source(0), count);
-  // In blocks: an accumulator of a first-level cache's size is not written to
-  // memory once for every source.
-  float block[blockFloats];
-  for (size_t at = 0; at < count; at += blockFloats) {
-    const size_t floats = std::min(blockFloats, count - at);
-    reduceBlock(block, floats, sources, kind, [&](size_t i) { return source(i) + at; });
-    std::memcpy(accumulator + at, block, floats * sizeof(float));
-  }
-}
 
 LocalGroup::LocalGroup(std::vector<int> members, std::chrono::nanoseconds spin)
     : LocalGroup(members, 0, members.size(), spin) {}
@@ -75,7 +16,8 @@ LocalGroup::LocalGroup(std::vector<int> members, std::chrono::nanoseconds spin)
 LocalGroup::LocalGroup(std::vector<int> members, size_t firstHere, size_t here,
                        std::chrono::nanoseconds spin)
     : calls(here), firstHere(firstHere), memberRanks(std::move(members)),
-      enter(static_cast<unsigned>(here), spin), leave(static_cast<unsigned>(here), spin) {}
+      addresses(here, {std::vector<const float *>(here), std::vector<float *>(here)}),
+      enter(static_cast<unsigned>(here), spin), leave(here, spin) {}
 
 LocalGroup::Outcome LocalGroup::perform(size_t self, const LocalCall &call, Status &failure) {
   calls[self] = call;
@@ -85,9 +27,8 @@ LocalGroup::Outcome LocalGroup::perform(size_t self, const LocalCall &call, Stat
   failure = compareCalls();
   if (failure.ok())
     failure = work(self);
-  // Never broken: what lies between the two meetings returns, if with an error.
-  [[maybe_unused]] const bool left = leave.arriveAndWait();
-  assert(left && "the second meeting of a collective broke");
+  // What lies between the two meetings returns, if with an error.
+  leave.arriveAndWait(self);
   return Outcome::Done;
 }
 
@@ -138,39 +79,28 @@ Status LocalGroup::work(size_t self) {
 }
 
 /// Each rank reduces its slice of the message and stores it into all buffers.
-void LocalGroup::allReduce(size_t self) const {
+void LocalGroup::allReduce(size_t self) {
   const LocalCall &mine = calls[self];
-  const size_t ranks = calls.size();
+  const auto ranks = static_cast<unsigned>(calls.size());
   if (ranks == 1)
     return;
   // Slices end on cache lines (of aligned buffers), so that two ranks do not
   // write into one line.
   constexpr size_t lineFloats = 16;
-  const Chunk slice =
-      chunkOf(0, mine.count, lineFloats, static_cast<unsigned>(self), static_cast<unsigned>(ranks));
-  float accumulator[blockFloats];
-  for (size_t at = slice.begin; at < slice.end; at += blockFloats) {
-    const size_t count = std::min(blockFloats, slice.end - at);
-    reduceBlock(accumulator, count, ranks, mine.reduction,
-                [&](size_t r) { return calls[r].receive + at; });
-    for (const LocalCall &call : calls)
-      std::memcpy(call.receive + at, accumulator, count * sizeof(float));
-  }
+  const Chunk slice = chunkOf(0, mine.count, lineFloats, static_cast<unsigned>(self), ranks);
+  auto &[sources, targets] = addresses[self];
+  for (size_t r = 0; r < ranks; ++r)
+    sources[r] = targets[r] = calls[r].receive + slice.begin;
+  reduceTo(targets, sources, slice.end - slice.begin, mine.reduction);
 }
 
-void LocalGroup::reduceScatter(size_t self) const {
+void LocalGroup::reduceScatter(size_t self) {
   const LocalCall &mine = calls[self];
-  const size_t ranks = calls.size(), block = mine.count / ranks;
-  const size_t first = self * block;
-  if (ranks == 1)
-    return copyFloats(mine.receive, mine.send, block);
-  float accumulator[blockFloats];
-  for (size_t at = 0; at < block; at += blockFloats) {
-    const size_t count = std::min(blockFloats, block - at);
-    reduceBlock(accumulator, count, ranks, mine.reduction,
-                [&](size_t r) { return calls[r].send + first + at; });
-    std::memcpy(mine.receive + at, accumulator, count * sizeof(float));
-  }
+  const size_t block = mine.count / calls.size();
+  std::vector<const float *> &sources = addresses[self].sources;
+  for (size_t r = 0; r < calls.size(); ++r)
+    sources[r] = calls[r].send + self * block;
+  reduceTo(std::span(&mine.receive, 1), sources, block, mine.reduction);
 }
 
 } // namespace cleave::rt

@@ -12,7 +12,6 @@
 // work return. Internal to Comm.
 #pragma once
 
-#include "runtime/Base/FunctionRef.h"
 #include "runtime/Base/Waiting.h"
 #include "runtime/Comm/Communicator.h"
 
@@ -20,8 +19,8 @@
 
 namespace cleave::rt {
 
-/// One rank's arguments of the collective in progress.
-struct LocalCall {
+/// One rank's arguments of the collective in progress, on a cache line of its own.
+struct alignas(64) LocalCall {
   CollectiveKind collective = CollectiveKind::Barrier;
   ReduceKind reduction = ReduceKind::Sum;
   const float *send = nullptr;
@@ -30,14 +29,6 @@ struct LocalCall {
   size_t count = 0;
   int root = 0;
 };
-
-/// What one position of a reduction adds: floats of one rank or process.
-using FloatSource = FunctionRef<const float *(size_t index)>;
-
-/// accumulator[0 … count) = the sources 0 … sources - 1 reduced in that order; at
-/// least one source. The accumulator may be the first source.
-void reduceInOrder(float *accumulator, size_t count, size_t sources, ReduceKind kind,
-                   FloatSource source);
 
 class LocalGroup {
 public:
@@ -73,13 +64,20 @@ protected:
   const size_t firstHere;
 
 private:
+  /// What a member reduces, and where to.
+  struct alignas(64) Addresses {
+    std::vector<const float *> sources;
+    std::vector<float *> targets;
+  };
+
   Status compareCalls() const;
-  void allReduce(size_t self) const;
-  void reduceScatter(size_t self) const;
+  void allReduce(size_t self);
+  void reduceScatter(size_t self);
 
   const std::vector<int> memberRanks;
+  std::vector<Addresses> addresses;
   Barrier enter;
-  Barrier leave;
+  Farewell leave;
 };
 
 } // namespace cleave::rt

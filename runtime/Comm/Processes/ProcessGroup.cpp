@@ -2,12 +2,12 @@
 #include "runtime/Comm/Processes/ProcessGroup.h"
 
 #include "runtime/Base/ThreadPool.h"
+#include "runtime/Comm/Local/Reduction.h"
 #include "runtime/Comm/Processes/Chain.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace cleave::rt {
 
@@ -18,11 +18,6 @@ constexpr size_t directFloats = 16384;
 
 /// Floats of a block that are reduced directly at a time.
 constexpr size_t pieceFloats = size_t{1} << 18;
-
-void copyFloats(float *to, const float *from, size_t count) {
-  if (to != from && count > 0)
-    std::memcpy(to, from, count * sizeof(float));
-}
 
 size_t fewestRanks(const std::vector<GroupPart> &parts) {
   return std::ranges::min(parts, {}, &GroupPart::count).count;
