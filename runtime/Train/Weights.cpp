@@ -38,6 +38,25 @@ std::optional<std::string> spellingIn(const TensorCollection &files, const std::
   return std::nullopt;
 }
 
+Error quantized(const std::string &name, const TensorCollection::Found &stored, std::string how) {
+  return userError("import.quantized_unsupported",
+                   fmt::format("tensor \"{}\" is stored as \"{}\", {}", name, stored.entry->name,
+                               std::move(how)))
+      .at({stored.file->path(), 0, 0})
+      .withGiven(stored.entry->dtype)
+      .withRule("initial weights are F32, BF16, F16 or F64")
+      .suggest("dequantise the files to bfloat16 first, or train from scratch without --init");
+}
+
+/// `import.quantized_unsupported` if the files hold `name` in a packed form alone: blocks of
+/// few bits and their scales, as mxfp4 is published.
+Status checkNotPacked(const TensorCollection &files, const std::string &name) {
+  for (const char *ending : {"_blocks", "_scales"})
+    if (auto stored = spellingIn(files, name + ending))
+      return quantized(name, *files.find(*stored), "a block format such as mxfp4");
+  return {};
+}
+
 /// `import.tied_conflict` if two tensors of the files differ in shape or value.
 Status checkTied(const TensorCollection &files, const std::string &first,
                  const std::string &second) {
@@ -128,6 +147,7 @@ StatusOr<std::string> InitialWeights::resolveTensor(const StateEntry &entry, int
     if (auto spelling = spellingIn(files, alias))
       found.push_back(*spelling);
   if (found.empty()) {
+    CLEAVE_RT_RETURN_IF_ERROR(checkNotPacked(files, own));
     Error error =
         userError("import.missing_tensor", fmt::format("the weights lack tensor \"{}\"", own))
             .at({path, 0, 0})
@@ -142,6 +162,8 @@ StatusOr<std::string> InitialWeights::resolveTensor(const StateEntry &entry, int
   for (const std::string &name : found) {
     used.insert(name);
     const auto tensor = files.find(name);
+    if (tensor->entry->dtype.starts_with("F8_"))
+      return quantized(own, *tensor, "8-bit numbers that others scale");
     if (tensor->entry->shape != entry.fileShape)
       return userError("import.shape_mismatch",
                        fmt::format("tensor \"{}\" has shape [{}], the model needs [{}]", name,

@@ -27,7 +27,8 @@ public:
   /// Opens `path` (see TensorCollection). `import.missing_tensor` names what the
   /// files lack, with the nearest name they have; `import.shape_mismatch` gives
   /// both shapes; `import.tied_conflict` says that two names of one tied tensor
-  /// differ and where first.
+  /// differ and where first; `import.quantized_unsupported` names one that is stored as fp8 or
+  /// in a block format.
   static StatusOr<InitialWeights> open(const std::string &path, const Image &image);
 
   /// Fills the rank's values, `program` being its program. Kinds of SafeTensorsFile.

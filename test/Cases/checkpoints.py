@@ -1,7 +1,8 @@
-"""Cases E01, E05, E07 and E10: stopping, resuming and what a checkpoint holds."""
+"""Stopping, resuming and what a checkpoint holds."""
 import math
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -162,6 +163,29 @@ class Resumed(harness.Case):
         self.assertIn("nothing is left to train", said)
         self.refused([binary, "--data", golden("t0", "tokens.bin"), "--steps", "1", *flags],
                      "resume.past_end", says=["--steps 2"])
+
+    def test_e03_any_layout_goes_on_from_any_other(self):
+        """Experts, saved after five steps by each layout and taken up by each: five more."""
+        values = harness.recipe(learning_rate={"schedule": "constant", "peak": 1e-3})
+        layouts = ("1", "2:tp=2", "2:pp=2", "2:dp=2,ep=2", "4:dp=4,zero=3")
+        want = self.golden_run("t0-moe", 10, recipe_values=values)
+        for saving in layouts:
+            folder, log = self.fresh("saved"), self.fresh("log")
+            self.golden_run("t0-moe", 5, "--checkpoint", folder, layout=saving, log=log,
+                            recipe_values=values)
+            for loading in layouts:
+                with self.subTest(saving=saving, loading=loading):
+                    copy, copied = self.fresh("copy"), self.fresh("log")
+                    shutil.copytree(folder, copy)
+                    shutil.copy(log, copied)
+                    ranks, _, pins = loading.partition(":")
+                    binary = self.compiled(golden("t0-moe", "config.json"), ranks, pins, values)
+                    got, _ = self.train(binary, golden("t0-moe", "tokens.bin"), 10, "--checkpoint",
+                                        copy, "--resume", log=copied)
+                    for row, other in zip(got, want):
+                        ratio = abs(row["loss"] / other["loss"] - 1)
+                        self.assertLess(ratio, 1e-6, f"step {row['step']}")
+                        self.assertLess(abs(row["grad_norm"] / other["grad_norm"] - 1), 2e-5)
 
     def schedule(self, total):
         rate = {"schedule": "cosine", "peak": 3e-4, "final": 3e-5, "warmup": 10, "total": total}

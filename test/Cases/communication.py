@@ -20,7 +20,7 @@ class Communication(harness.Case):
     def rows(self, ranks, pins, model="t0", **changes):
         return traffic.table(self, model, ranks, pins, **changes)["rows"]
 
-    def test_counters_equal_the_table(self):
+    def test_j01_counters_equal_the_table(self):
         """Every rank, every kind, every group, to the byte, whatever else uses them."""
         for model, ranks, pins in traffic.LAYOUTS:
             with self.subTest(model=model, pins=pins):
@@ -35,8 +35,8 @@ class Communication(harness.Case):
                 self.assertEqual(counts, traffic.planned(self, table, 3))
                 self.assertEqual(bool(table["rows"]), ranks > 1)
 
-    def test_every_exchange_is_explained(self):
-        """Case J01: source, placement before and after, bytes, group, count; sums that fit."""
+    def test_j01_every_exchange_is_explained(self):
+        """Source, placement before and after, bytes, group, count; sums that fit."""
         for model, ranks, pins in traffic.LAYOUTS:
             table = traffic.table(self, model, ranks, pins)
             sums = {}

@@ -1,4 +1,4 @@
-"""Cases G01 to G04 and G07: what a config.json may look like."""
+"""What a config.json may look like."""
 import json
 import re
 

@@ -1,10 +1,11 @@
-"""Cases A01, A06, A12, D01, D05 and D09: the same numbers under every layout."""
+"""The same numbers under every layout."""
 import array
 import json
 import math
 import os
 
 import harness
+import known
 from harness import golden, llama, read_json
 
 
@@ -30,6 +31,16 @@ class Layouts(harness.Case):
         self.assertEqual(repeated.keys(), alone.keys())
         for name in alone:
             self.assertNear(repeated[name], alone[name], 1e-6, name)
+
+    def test_a01_rows_of_repeated_key_heads(self):
+        """Four key heads of 128 rows on eight ranks: 128 rows each, 1,024 on all of them."""
+        model = golden("..", "Frontend", "configs", "qwen3-30b-a3b.json")
+        command = self.compile_command(model, 8, "tp=8", harness.recipe(global_batch=1))
+        done = harness.run([*command, "--emit=image", "--allow-over-budget"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = [entry for entry in json.loads(done.stdout)["state"]
+                 if entry["name"].endswith("layers.0.self_attn.k_proj.weight")]
+        self.assertEqual([entry["value"][2] for entry in found], [128 * 2048 * 4])
 
     def test_a01_impossible_degrees(self):
         for ranks in (3, 8):
@@ -114,6 +125,26 @@ class Layouts(harness.Case):
             with self.subTest(layout=layout):
                 self.assertSteps(self.first_steps(layout, steps=3), want, 1e-6, 1e-6)
 
+    def test_d01_two_tokens_and_six(self):
+        """Six tokens whose loss is 3 and two whose loss is 1, in parts that are not as large."""
+        rest = math.log((1 - math.exp(-1) - math.exp(-3)) / 6)
+        logarithms = {0: -1.0, 1: -3.0}
+        weights = harness.write_safetensors(self.path("weights"), known.weights(
+            lambda i, j: 1, 1, lambda i, j: logarithms.get(i, rest) / known.WIDTH))
+        data = self.tokens([1, 1, 1, 1, 1, 1, 1, 0, 0])
+        values = harness.recipe(global_batch=6, sequence_length=1,
+                                learning_rate={"schedule": "constant", "peak": 0})
+        for layout in ("1", "1:micro_batch=2", "2:dp=2", "3:dp=3", "2:tp=2", "2:pp=2,micro_batch=2"):
+            with self.subTest(layout=layout):
+                ranks, _, pins = layout.partition(":")
+                log = self.fresh("log", ".jsonl")
+                rows, _ = self.train(self.compiled(known.MODEL, ranks, pins, values), data, 1,
+                                     "--init", weights, "--eval-data", data, log=log)
+                self.assertAlmostEqual(rows[0]["loss"], 3, delta=1e-6)
+                (row,) = harness.read_rows(log, "eval_loss")
+                self.assertEqual(row["eval_tokens"], 8)
+                self.assertAlmostEqual(row["eval_loss"], 2.5, delta=1e-6)
+
     def test_d01_ranks_and_micro_batches_without_a_valid_token(self):
         """Three sequences, evaluated where a batch has eight: the rest is masked."""
         alone = self.golden_run("t0", 3, recipe_values=harness.recipe(
@@ -130,24 +161,45 @@ class Layouts(harness.Case):
                 self.assertEqual(row["eval_tokens"], 3 * 32)
                 self.assertTrue(abs(row["eval_loss"] - want) <= 1e-6, f"{row}, not {want}")
 
+    def test_d05_three_and_four_are_five(self):
+        """A gradient of norm 3 that every rank has, one of norm 4 that one rank has alone."""
+        # One of eight targets is not the word that the head is sure of, so the gradients of
+        # two rows of the head are what it reads, over eight, and of the norm's weights their
+        # difference; both rows are on the last rank.
+        read, apart = 8 / 2 ** 0.5, 8 * 3 / 4
+        weights = harness.write_safetensors(self.path("weights"), known.weights(
+            lambda i, j: 1, read, lambda i, j: apart if i == 7 else 0))
+        data = self.tokens([7, 7, 7, 5, 7, 7, 7, 7, 7])
+        values = harness.recipe(global_batch=8, sequence_length=1)
+        for layout in ("1", "2:tp=2", "2:tp=2,sp=1", "2:dp=2", "2:dp=2,zero=1", "2:dp=2,zero=3",
+                       "2:pp=2", "4:dp=2,tp=2,zero=3", "4:dp=4,zero=2,zero_group=2"):
+            with self.subTest(layout=layout):
+                ranks, _, pins = layout.partition(":")
+                rows, _ = self.train(self.compiled(known.MODEL, ranks, pins, values), data, 1,
+                                     "--init", weights)
+                self.assertAlmostEqual(rows[0]["grad_norm"], 5, delta=5e-6)
+
     def test_d05_norm(self):
         for model in ("t0", "t0-tied"):
             want = self.first_steps("1", model)
-            for layout in ("2:tp=2", "4:dp=2,tp=2", "4:tp=4", "4:dp=2,tp=2,sp=1,vocab=0"):
+            for layout in ("2:tp=2", "4:dp=2,tp=2", "4:tp=4", "4:dp=2,tp=2,sp=1,vocab=0", "2:pp=2",
+                           "4:dp=4,zero=3,zero_group=2", "4:dp=4,zero=1,zero_group=2"):
                 with self.subTest(model=model, layout=layout):
                     self.assertSteps(self.first_steps(layout, model), want, 1e-6, 1e-6)
 
     def test_d09_norm_weights_under_sequence_parallelism(self):
-        want = self.gradients("1")
-        for layout in ("2:tp=2,sp=1", "4:tp=4,sp=1", "4:dp=2,tp=2,sp=1"):
-            got = self.gradients(layout)
-            norms = [name for name in want if "norm" in name]
-            self.assertEqual(len(norms), 9)
-            for name in want:
-                self.assertNear(got[name], want[name], 1e-6, f"{layout} {name}")
-            for name in norms:
-                # An average over the ranks would be far off.
-                self.assertGreater(max(map(abs, want[name][1])), 1e-4)
+        """Those of queries and keys too, which all heads share."""
+        for model, count in (("t0", 9), ("qwen3-mini", 13)):
+            want = self.gradients("1", model)
+            for layout in ("2:tp=2,sp=1", "4:tp=4,sp=1", "4:dp=2,tp=2,sp=1"):
+                got = self.gradients(layout, model)
+                norms = [name for name in want if "norm" in name]
+                self.assertEqual(len(norms), count)
+                for name in want:
+                    self.assertNear(got[name], want[name], 1e-6, f"{layout} {name}")
+                for name in norms:
+                    # An average over the ranks would be far off.
+                    self.assertGreater(max(map(abs, want[name][1])), 1e-4)
 
     def test_zero_in_uneven_shares(self):
         """Three ranks share the state of tensors whose sizes 3 does not divide."""

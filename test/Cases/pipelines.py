@@ -31,8 +31,8 @@ class Pipelines(harness.Case):
     def blocks(self, plan):
         return [sum(n for kind, n in stage if kind == "block") for stage in self.stages(plan)]
 
-    def test_layers_are_dealt_out_exactly(self):
-        """Case A03: any number of layers, contiguous, evenly."""
+    def test_a03_layers_are_dealt_out_exactly(self):
+        """Any number of layers, contiguous, evenly."""
         thirty = config(num_hidden_layers=30)
         self.assertEqual(self.blocks(self.printed(thirty, 4, "pp=4", "plan")), [8, 8, 7, 7])
         for layers, pp, vp in itertools.product((4, 7, 30), (2, 3, 4), (1, 2)):
@@ -63,8 +63,8 @@ class Pipelines(harness.Case):
         self.assertIn('pipe.stage 0 on 0 layers ["embed"] counts [1]', text)
         self.assertIn('pipe.stage 1 on 1 layers ["block", "head"] counts [4, 1]', text)
 
-    def test_tied_embedding_is_noted(self):
-        """Case A12: one parameter with two places, and the plan says so."""
+    def test_a12_tied_embedding_is_noted(self):
+        """One parameter with two places, and the plan says so."""
         for pp in (2, 4):
             plan = self.printed(config("t0-tied"), pp, f"pp={pp}", "plan")
             self.assertIn(f'plan.shared "model.embed_tokens.weight" stages [0, {pp - 1}]', plan)
@@ -112,8 +112,8 @@ class Pipelines(harness.Case):
             most.append(max(itertools.accumulate(n for _, n in sorted(events))))
         return most
 
-    def test_one_forward_one_backward(self):
-        """Cases J04 and B04."""
+    def test_j04_b04_one_forward_one_backward(self):
+        """The table of four stages and eight micro-batches, and what is in flight."""
         eight = recipe(global_batch=8, micro_batch=1)
         table = self.table(config(), 4, "pp=4", eight)
         self.check_cells(table, apart=False)
@@ -128,8 +128,8 @@ class Pipelines(harness.Case):
         all_forward = self.table(config(), 4, "pp=4,schedule=gpipe", eight)
         self.assertEqual(all_forward["in_flight"], [8] * 4)
 
-    def test_bubbles(self):
-        """Cases A09 (fewer micro-batches than stages) and C05."""
+    def test_a09_c05_bubbles(self):
+        """(P - 1) / (M + P - 1), also with fewer micro-batches than stages."""
         for pp, batch, bubble in ((6, 3, 5 / 8), (8, 8, 7 / 15), (8, 16, 7 / 23)):
             deep = config(num_hidden_layers=8)
             table = self.table(deep, pp, f"pp={pp}", recipe(global_batch=batch, micro_batch=1))
@@ -180,8 +180,8 @@ class Pipelines(harness.Case):
         table = self.table(config(), 1, "micro_batch=2", recipe(global_batch=8))
         self.assertEqual((table["stages"], table["micro_batches"], table["bubble"]), (1, 4, 0))
 
-    def test_plans_that_do_not_fit(self):
-        """A plan, edited wrongly at one place; among them case A04."""
+    def test_a04_plans_that_do_not_fit(self):
+        """A plan, edited wrongly at one place; one of them with too few layers."""
         four = recipe(global_batch=8, micro_batch=1)
         made = self.printed(config("t0-tied"), 4, "pp=2,tp=2,micro_batch=1", "plan", four)
         for old, new, kind, *says in (
@@ -237,7 +237,7 @@ class Pipelines(harness.Case):
             file.write(text)
         return path
 
-    def test_trains_as_one_rank(self):
+    def test_a12_trains_as_one_rank(self):
         """Any schedule, number of micro-batches and company of other axes."""
         for model in ("t0", "t0-tied"):
             want = self.golden_run(model, 5)
@@ -247,6 +247,17 @@ class Pipelines(harness.Case):
                            "6:pp=3,cp=2,schedule=zb-h1", "2:pp=2,recompute=full"):
                 with self.subTest(model=model, layout=layout):
                     self.assertSteps(self.golden_run(model, 5, layout=layout), want, 1e-5, 2e-5)
+
+    def test_a09_fewer_micro_batches_than_stages(self):
+        """Six stages, three micro-batches, under every schedule; no wait without end."""
+        model, values = config(), recipe(global_batch=3, micro_batch=1)
+        data = harness.golden("t0", "tokens.bin")
+        want, _ = self.train(self.compiled(model, 1, None, values), data, 4)
+        for pins, ranks in (("pp=6", 6), ("pp=6,schedule=gpipe", 6), ("pp=6,schedule=zb-h1", 6),
+                            ("pp=2,vp=3", 2)):
+            with self.subTest(pins=pins):
+                got, _ = self.train(self.compiled(model, ranks, pins, values), data, 4)
+                self.assertSteps(got, want, 1e-5, 1e-5)
 
     def test_uneven_stages_and_ranks(self):
         """Stages of the embedding, of the head, of most layers; tokens in uneven shares."""
@@ -272,8 +283,8 @@ class Pipelines(harness.Case):
                 cut, _ = self.train(self.compiled(config("t0-vocab251"), ranks, pins, odd), data, 4)
                 self.assertSteps(cut, alone, 1e-5, 2e-5)
 
-    def test_saved_under_one_layout_read_under_another(self):
-        """E03, E06: a pipeline goes on from where others stopped, and they from it."""
+    def test_e03_e06_saved_under_one_layout_read_under_another(self):
+        """A pipeline goes on from where others stopped, and they from it."""
         values = recipe(learning_rate={"schedule": "constant", "peak": 1e-3, "warmup": 0})
         for model in ("t0", "t0-tied"):
             folder, log = self.fresh("checkpoint"), self.fresh("log", ".jsonl")
@@ -317,8 +328,8 @@ class Pipelines(harness.Case):
         for loss in rows[1:]:
             self.assertTrue(abs(loss - rows[0]) <= 1e-6, rows)
 
-    def test_memory_of_micro_batches_in_flight(self):
-        """B04, C05: GPipe keeps all micro-batches, 1F1B on rank r at most P - r."""
+    def test_b04_c05_memory_of_micro_batches_in_flight(self):
+        """GPipe keeps all micro-batches, 1F1B on rank r at most P - r."""
         def slots(pins):
             image = json.loads(self.printed(config(), 4, pins, "image", recipe(global_batch=8)))
             return [next((s.get("copies", 1) for s in program["segments"] if s["name"] == "slots"))
@@ -328,4 +339,5 @@ class Pipelines(harness.Case):
         self.assertEqual(slots("pp=4,micro_batch=4"), [2, 2, 2, 1])
 
 
-harness.main()
+if __name__ == "__main__":
+    harness.main()

@@ -1,4 +1,4 @@
-"""Case F04: every refusal that can be reached here speaks of what the user gave.
+"""Every refusal that can be reached here speaks of what the user gave.
 
 It has a kind, values, the rule and a way out; it ends with exit code 2 and
 leaves nothing behind. Kinds whose cases have a file of their own (weights,
@@ -64,8 +64,8 @@ class Refusals(harness.Case):
                         model=config("t0-moe"))
         self.check_pins(("tp=16", "plan.heads_indivisible"), ranks=16)
 
-    def test_batches(self):
-        """The nearest batches that can be dealt out, as in A08."""
+    def test_a08_batches(self):
+        """The nearest batches that can be dealt out."""
         for batch, pins, nearest in ((256, "dp=7", ["252", "259"]),
                                      (256, "dp=7,micro_batch=2", ["252", "266"]),
                                      (3, "dp=7", ["7"])):

@@ -143,7 +143,7 @@ class Faults(Verify):
         plan, folder, _ = self.program("t0", "tp=2,dp=2")
         self.verified(folder, *plan, "--program", os.path.join(folder, "program.mlir"))
 
-    def test_a_skipped_collective(self):
+    def test_d03_a_skipped_collective(self):
         planned = self.program("t0", "tp=2,dp=2")
         text = self.inside(planned[2], "block.forward", lambda body: self.without(
             "dist.all_reduce", body, '"attention.out"'))
@@ -197,7 +197,7 @@ class Faults(Verify):
         self.assertEqual((found["step"], found["layer"], found["path"]),
                          ("1", "embed", "embed.tokens"))
 
-    def test_an_unsummed_tied_copy(self):
+    def test_a12_an_unsummed_tied_copy(self):
         planned = self.program("t0-tied", "pp=2,dp=2")
         text = planned[2]
         for part in ("part.0", "part.1"):
