@@ -396,6 +396,27 @@ TEST(Ragged, EveryLayoutDividesByTheTargetsThatCount) {
   }
 }
 
+// Computing a value again is the same arithmetic: not one bit differs, in float64 nor as a
+// binary rounds.
+TEST(Recompute, ChangesNoBit) {
+  for (const char *model : {"t0", "t0-moe", "gpt2-mini", "deepseek-v3-mini"})
+    for (bool narrow : {false, true})
+      for (Layout layout :
+           {Layout{"one"}, Layout{"tp2_sp", 1, 2, true}, Layout{"dp2_zero3", 2, 1}}) {
+        SCOPED_TRACE(std::string(model) + " " + layout.name + (narrow ? " narrow" : ""));
+        layout.narrow = narrow;
+        layout.zero = layout.dp > 1 ? 3 : 0;
+        const StepResult kept = runStep0(model, layout);
+        layout.recompute = true;
+        const StepResult again = runStep0(model, layout);
+        EXPECT_EQ(again.loss, kept.loss);
+        EXPECT_EQ(again.norm, kept.norm);
+        ASSERT_EQ(again.gradients.size(), kept.gradients.size());
+        for (const auto &[name, gradient] : kept.gradients)
+          EXPECT_EQ(again.gradients.at(name).data, gradient.data) << name;
+      }
+}
+
 // Lengths that neither ranks nor pairs of chunks divide, down to ranks without a token.
 TEST(Contexts, AnyLengthOverAnyRanks) {
   for (const char *model : {"t0", "gpt2-mini", "mistral-window-mini"})
