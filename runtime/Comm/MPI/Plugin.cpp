@@ -28,25 +28,25 @@ void nameLibrary() {
   library[std::strcspn(library, ",\n")] = '\0';
 }
 
-int allGather(const void *mine, int bytes, void *gathered) {
+int allGather(void *, const void *mine, int bytes, void *gathered) {
   return MPI_Allgather(mine, bytes, MPI_BYTE, gathered, bytes, MPI_BYTE, all);
 }
 
-int send(const void *data, int bytes, int to, int tag, CleaveRequest *request) {
+int send(void *, const void *data, int bytes, int to, int tag, CleaveRequest *request) {
   MPI_Request made = MPI_REQUEST_NULL;
   const int code = MPI_Isend(data, bytes, MPI_BYTE, to, tag, all, &made);
   std::memcpy(request, &made, sizeof made);
   return code;
 }
 
-int receive(void *data, int bytes, int from, int tag, CleaveRequest *request) {
+int receive(void *, void *data, int bytes, int from, int tag, CleaveRequest *request) {
   MPI_Request made = MPI_REQUEST_NULL;
   const int code = MPI_Irecv(data, bytes, MPI_BYTE, from, tag, all, &made);
   std::memcpy(request, &made, sizeof made);
   return code;
 }
 
-int test(CleaveRequest *request, int *done, int *bytes) {
+int test(void *, CleaveRequest *request, int *done, int *bytes) {
   MPI_Request held;
   std::memcpy(&held, request, sizeof held);
   MPI_Status status;
@@ -64,14 +64,14 @@ int test(CleaveRequest *request, int *done, int *bytes) {
   return MPI_Get_count(&status, MPI_BYTE, bytes);
 }
 
-void describe(int code, char *text, int capacity) {
+void describe(void *, int code, char *text, int capacity) {
   char message[MPI_MAX_ERROR_STRING] = "unknown error";
   int length = 0;
   MPI_Error_string(code, message, &length);
   std::snprintf(text, static_cast<size_t>(capacity), "%s", message);
 }
 
-int close() {
+int close(void *) {
   const int code = MPI_Comm_free(&all);
   return code != MPI_SUCCESS ? code : MPI_Finalize();
 }
@@ -101,11 +101,13 @@ extern "C" int cleaveOpenTransport(int version, CleaveTransport *transport) {
   transport->highestTag = known ? *static_cast<int *>(highest) : 32767;
   nameLibrary();
   transport->library = library;
+  transport->context = nullptr;
   transport->allGather = allGather;
   transport->send = send;
   transport->receive = receive;
   transport->test = test;
   transport->describe = describe;
   transport->close = close;
+  transport->connection = nullptr;
   return MPI_SUCCESS;
 }

@@ -53,7 +53,7 @@ Status MessagePort::failed(int code, const char *what) {
   if (stopped)
     return stoppedError();
   char text[512] = "";
-  transport.describe(code, text, sizeof text);
+  transport.describe(transport.context, code, text, sizeof text);
   return runError("comm.transport_failed",
                   fmt::format("{} failed to {} a message: {}", transport.library, what, text))
       .withRule("the processes of a run can reach each other until its end")
@@ -70,7 +70,8 @@ Status MessagePort::Batch::send(std::span<const float> data, int to, int tag) {
       const std::lock_guard<std::mutex> lock(port->mutex);
       if (port->stopped)
         return stoppedError();
-      code = port->transport.send(piece.data(), message.bytes, to, tag, &message.request);
+      code = port->transport.send(port->transport.context, piece.data(), message.bytes, to, tag,
+                                  &message.request);
     }
     if (code != 0)
       return port->failed(code, "send");
@@ -88,7 +89,8 @@ Status MessagePort::Batch::receive(std::span<float> data, int from, int tag) {
       const std::lock_guard<std::mutex> lock(port->mutex);
       if (port->stopped)
         return stoppedError();
-      code = port->transport.receive(piece.data(), message.bytes, from, tag, &message.request);
+      code = port->transport.receive(port->transport.context, piece.data(), message.bytes, from,
+                                     tag, &message.request);
     }
     if (code != 0)
       return port->failed(code, "receive");
@@ -111,7 +113,7 @@ Status MessagePort::Batch::test(size_t end, size_t &open) {
     for (size_t i = 0; i < end; ++i) {
       int done = 0, bytes = 0;
       if (code == 0 && !wrong)
-        code = port->transport.test(&messages[i].request, &done, &bytes);
+        code = port->transport.test(port->transport.context, &messages[i].request, &done, &bytes);
       if (done && messages[i].from >= 0 && bytes != messages[i].bytes) {
         wrong = messages[i];
         length = bytes;

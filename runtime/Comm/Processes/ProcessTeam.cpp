@@ -88,8 +88,9 @@ private:
 
 class TeamImpl final : public ProcessTeam {
 public:
-  TeamImpl(const CleaveTransport &transport, Rendezvous rendezvous, TeamOptions options)
-      : transport(transport),
+  TeamImpl(const CleaveTransport &transport, std::shared_ptr<void> owner, Rendezvous rendezvous,
+           TeamOptions options)
+      : owner(std::move(owner)), transport(transport),
         control(std::move(rendezvous), transport.process, {options.silence, options.show}) {}
 
   int process() const override { return transport.process; }
@@ -125,7 +126,7 @@ public:
 
   Status finish() override {
     CLEAVE_RT_RETURN_IF_ERROR(control.meet("comm.mismatch", {}, true));
-    if (const int code = transport.close(); code != 0)
+    if (const int code = transport.close(transport.context); code != 0)
       return runError("comm.transport_failed", fmt::format("{} did not end", transport.library));
     return {};
   }
@@ -133,6 +134,7 @@ public:
   void endFailed() override { control.endFailed(); }
 
 private:
+  const std::shared_ptr<void> owner;
   CleaveTransport transport;
   ControlPlane control;
 };
@@ -210,10 +212,11 @@ TeamImpl::createWorld(const WorldPlan &plan, std::optional<std::chrono::nanoseco
 } // namespace
 
 StatusOr<std::unique_ptr<ProcessTeam>> ProcessTeam::connect(const CleaveTransport &transport,
-                                                            TeamOptions options) {
+                                                            TeamOptions options,
+                                                            std::shared_ptr<void> owner) {
   CLEAVE_RT_ASSIGN_OR_RETURN(Rendezvous rendezvous, meetAll(transport));
-  return std::unique_ptr<ProcessTeam>(
-      std::make_unique<TeamImpl>(transport, std::move(rendezvous), std::move(options)));
+  return std::unique_ptr<ProcessTeam>(std::make_unique<TeamImpl>(
+      transport, std::move(owner), std::move(rendezvous), std::move(options)));
 }
 
 } // namespace cleave::rt

@@ -28,9 +28,11 @@ struct TeamOptions {
 
 class ProcessTeam {
 public:
-  /// Waits for all processes. `comm.unreachable`, `comm.transport_failed`.
+  /// Waits for all processes. `comm.unreachable`, `comm.transport_failed`. `owner`, of
+  /// what the table speaks of, is held as long as the team lives.
   static StatusOr<std::unique_ptr<ProcessTeam>> connect(const CleaveTransport &transport,
-                                                        TeamOptions options);
+                                                        TeamOptions options,
+                                                        std::shared_ptr<void> owner = nullptr);
   virtual ~ProcessTeam() = default;
 
   virtual int process() const = 0;

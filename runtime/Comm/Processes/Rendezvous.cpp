@@ -273,6 +273,26 @@ void allowManyDescriptors() {
   ::setrlimit(RLIMIT_NOFILE, &allowed);
 }
 
+Error transportFailed(const CleaveTransport &transport, int code) {
+  char text[512] = "";
+  transport.describe(transport.context, code, text, sizeof text);
+  return runError("comm.transport_failed",
+                  fmt::format("{} failed at the start: {}", transport.library, text));
+}
+
+/// The transport's own connections between the leader and the others.
+StatusOr<std::vector<Link>> takeConnections(const CleaveTransport &transport) {
+  const bool leads = transport.process == 0;
+  std::vector<Link> links(leads ? 1 : 0);
+  for (int process = leads ? 1 : 0; process < (leads ? transport.processes : 1); ++process) {
+    int socket = -1;
+    if (const int code = transport.connection(transport.context, process, &socket); code != 0)
+      return transportFailed(transport, code);
+    links.emplace_back(FileDescriptor(socket));
+  }
+  return links;
+}
+
 } // namespace
 
 std::string ProcessInfo::describe(int process) const {
@@ -282,22 +302,21 @@ std::string ProcessInfo::describe(int process) const {
 StatusOr<Rendezvous> meetAll(const CleaveTransport &transport) {
   Introduction self = introduceSelf();
   FileDescriptor listener;
-  if (transport.process == 0) {
+  if (transport.process == 0 && !transport.connection) {
     allowManyDescriptors();
     CLEAVE_RT_ASSIGN_OR_RETURN(listener, listenAnywhere(self.port));
   }
   std::vector<Introduction> all(static_cast<size_t>(transport.processes));
-  if (const int code = transport.allGather(&self, sizeof self, all.data()); code != 0) {
-    char text[512] = "";
-    transport.describe(code, text, sizeof text);
-    return runError("comm.transport_failed",
-                    fmt::format("{} failed at the start: {}", transport.library, text));
-  }
+  if (const int code = transport.allGather(transport.context, &self, sizeof self, all.data());
+      code != 0)
+    return transportFailed(transport, code);
   Rendezvous result;
   for (const Introduction &one : all)
     result.processes.push_back({one.host, static_cast<int64_t>(one.pid),
                                 fmt::format("{} {:x}", one.cores, one.coresHash)});
-  if (transport.process == 0) {
+  if (transport.connection) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(result.links, takeConnections(transport));
+  } else if (transport.process == 0) {
     CLEAVE_RT_ASSIGN_OR_RETURN(result.links, awaitOthers(listener.get(), all));
   } else {
     CLEAVE_RT_ASSIGN_OR_RETURN(Link link, reachLeader(all[0], transport.process));
