@@ -21,9 +21,9 @@ namespace cleave {
 
 /// The runtime's libraries, users before what they use.
 static const char *const kLibraries[] = {
-    "CleaveRtMain",       "CleaveRtTrain",         "CleaveRtExec",      "CleaveRtDeviceCPU",
-    "CleaveRtCommMPI",    "CleaveRtCommProcesses", "CleaveRtCommLocal", "CleaveRtData",
-    "CleaveRtCheckpoint", "CleaveRtSchema",        "CleaveRtBase"};
+    "CleaveRtMain",    "CleaveRtTrain",      "CleaveRtExec",          "CleaveRtDeviceCPU",
+    "CleaveRtCommMPI", "CleaveRtCommTCP",    "CleaveRtCommProcesses", "CleaveRtCommLocal",
+    "CleaveRtData",    "CleaveRtCheckpoint", "CleaveRtSchema",        "CleaveRtBase"};
 
 /// Beside them, unless Cleave was built without MPI. The binary carries its bytes, so
 /// that it is one file that can be copied anywhere.

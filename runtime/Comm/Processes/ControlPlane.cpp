@@ -238,8 +238,8 @@ void ControlPlane::handle(int process, const Frame &frame) {
     if (leads() && !isFailed)
       resign();
     return;
-  case FrameKind::Hello:
-    return;
+  default:
+    return; // of the meeting
   }
 }
 

@@ -14,6 +14,7 @@ namespace {
 /// No frame is as long; what claims to be is not from us.
 constexpr uint32_t longestFrame = 1 << 24;
 constexpr size_t headBytes = 5;
+constexpr size_t mostAtOnce = 1 << 16;
 
 } // namespace
 
@@ -119,7 +120,8 @@ bool Link::write() {
 
 bool Link::read() {
   char buffer[4096];
-  while (true) {
+  // So much at a time that one who never stops does not hold up the others.
+  for (size_t before = incoming.size(); incoming.size() - before < mostAtOnce;) {
     const ssize_t got = ::recv(socket.get(), buffer, sizeof buffer, MSG_DONTWAIT);
     if (got > 0)
       incoming.append(buffer, static_cast<size_t>(got));
@@ -128,6 +130,7 @@ bool Link::read() {
     else
       return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
   }
+  return true;
 }
 
 std::optional<Frame> Link::next() {

@@ -1,6 +1,6 @@
 // Frames of the control connections: a length, a kind and numbers and texts behind
 // it, in the machine's byte order (all processes run one binary). Internal to
-// Comm/Processes.
+// Comm/Processes and Comm/TCP.
 #pragma once
 
 #include "runtime/Base/Files.h"
@@ -26,6 +26,13 @@ enum class FrameKind : uint8_t {
   Proceed,
   /// I leave in order.
   Bye,
+  /// Of the meeting over TCP (Comm/TCP/Meeting.h): you are welcome; I am there, at this
+  /// address; this is where all are; I have connections to all; so have all.
+  Welcome,
+  Present,
+  Table,
+  Ready,
+  Go,
 };
 
 /// Builds the payload of a frame.
@@ -70,6 +77,13 @@ public:
   bool isOpen() const { return socket.valid(); }
   bool wantsToWrite() const { return !outgoing.empty(); }
   void close() { socket = FileDescriptor(); }
+  /// Bytes that have come and are no whole frame yet.
+  size_t unread() const { return incoming.size(); }
+  /// Hands over the socket, with what has been read of it and not been asked for.
+  FileDescriptor release(std::string &unread) {
+    unread = std::move(incoming);
+    return std::move(socket);
+  }
 
   void queue(FrameKind kind, std::string_view payload);
   /// Sends what the system takes now. False if the other end is gone.
