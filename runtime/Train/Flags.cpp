@@ -52,6 +52,16 @@ std::function<Refusal(const std::string &)> count(std::optional<T> &target, uint
   };
 }
 
+std::function<Refusal(const std::string &)> seconds(unsigned &target) {
+  return [&target](const std::string &text) {
+    uint64_t value = 0;
+    const Refusal refused = parseCount(text, 1, 86400, value);
+    if (!refused)
+      target = static_cast<unsigned>(value);
+    return refused;
+  };
+}
+
 std::function<Refusal(const std::string &)> text(std::string &target) {
   return [&target](const std::string &given) -> Refusal {
     if (given.empty())
@@ -81,6 +91,15 @@ std::function<Refusal(const std::string &)> toggle(bool &target) {
   };
 }
 
+std::function<Refusal(const std::string &)> transport(std::optional<TransportKind> &target) {
+  return [&target](const std::string &given) -> Refusal {
+    if (given != "mpi" && given != "tcp")
+      return Demand{"mpi or tcp", "tcp"};
+    target = given == "mpi" ? TransportKind::MPI : TransportKind::TCP;
+    return std::nullopt;
+  };
+}
+
 std::vector<Flag> flagTable(TrainFlags &flags) {
   auto tokenBits = [&flags](const std::string &given) -> Refusal {
     if (given != "8" && given != "16" && given != "32")
@@ -94,13 +113,6 @@ std::vector<Flag> flagTable(TrainFlags &flags) {
     flags.exportType = given == "bf16" ? FloatType::BF16 : FloatType::F32;
     return std::nullopt;
   };
-  auto rankTimeout = [&flags](const std::string &given) {
-    uint64_t seconds = 0;
-    const Refusal refused = parseCount(given, 1, 86400, seconds);
-    if (!refused)
-      flags.rankTimeout = static_cast<unsigned>(seconds);
-    return refused;
-  };
   return {
       {"--data", "FILE[,FILE…]", "token files to train on", files(flags.data), true},
       {"--token-bits", "N", "width of raw token files: 8, 16 (default) or 32", tokenBits},
@@ -112,7 +124,13 @@ std::vector<Flag> flagTable(TrainFlags &flags) {
       {"--rank-timeout", "N",
        "with several processes: seconds after which one that does not answer is lost "
        "(default: 15)",
-       rankTimeout},
+       seconds(flags.rankTimeout)},
+      {"--transport", "mpi|tcp",
+       "with several processes: how they talk (default: what the launcher brings)",
+       transport(flags.transport)},
+      {"--join-timeout", "N",
+       "over TCP: seconds within which all processes must have met (default: 60)",
+       seconds(flags.joinTimeout)},
       {"--device", "NAME", "cpu (default)", text(flags.device)},
       {"--init", "FILE|DIR", "initial weights in safetensors (default: random, from the seed)",
        text(flags.init)},

@@ -7,6 +7,8 @@
 //   --ranks N              ranks of all processes together (default: as compiled)
 //   --threads N            threads of each rank (default: usable cores / ranks)
 //   --rank-timeout N       seconds after which a silent process is lost
+//   --transport NAME       mpi or tcp: how several processes talk
+//   --join-timeout N       seconds within which all processes meet over TCP
 //   --device NAME          cpu (the only one this binary has)
 //   --init FILE|DIR        initial weights, safetensors; else normal numbers
 //   --export DIR           config.json and model.safetensors at the end
@@ -36,6 +38,9 @@
 
 namespace cleave::rt {
 
+/// What carries messages between processes.
+enum class TransportKind { MPI, TCP };
+
 struct TrainFlags {
   std::vector<std::string> data;
   unsigned tokenBits = 16;
@@ -44,6 +49,10 @@ struct TrainFlags {
   std::optional<unsigned> threads;
   /// Seconds.
   unsigned rankTimeout = 15;
+  /// Where it is not given, what the launcher brings.
+  std::optional<TransportKind> transport;
+  /// Seconds.
+  unsigned joinTimeout = 60;
   std::string device = "cpu";
   std::string init;
   std::string exportFolder;

@@ -2,6 +2,8 @@
 #include "runtime/Train/Launch.h"
 
 #include "runtime/Comm/MPI/LoadPlugin.h"
+#include "runtime/Comm/TCP/Mesh.h"
+#include "runtime/Train/MeetingPlace.h"
 
 #include <fmt/format.h>
 
@@ -31,7 +33,7 @@ constexpr Launcher launchers[] = {
      nullptr,
      {nullptr}},
     {"mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID", nullptr, {nullptr}},
-    {"torchrun", "WORLD_SIZE", "RANK", "LOCAL_RANK", "RANK", {""}},
+    {"the launcher", "WORLD_SIZE", "RANK", "LOCAL_RANK", "RANK", {""}},
     {"srun",
      "SLURM_STEP_NUM_TASKS",
      "SLURM_PROCID",
@@ -66,36 +68,16 @@ Error withoutMpi(const Launch &launch) {
                                          "with",
                                          launch.launcher, launch.processes))
                     .withGiven(fmt::format("{} = {}", launch.variable, launch.processes))
-                    .withRule("processes of a run talk through MPI");
+                    .withRule("--transport mpi needs a launcher of an MPI");
   if (launch.launcher == "srun")
     error = std::move(error).suggest("srun --mpi=pmix");
   return std::move(error)
-      .suggest(fmt::format("mpirun -n {}", launch.processes))
-      .suggest(
-          fmt::format("start it once, without {}: its ranks are then threads", launch.launcher));
+      .suggest("--transport tcp")
+      .suggest(fmt::format("mpirun -n {}", launch.processes));
 }
 
-} // namespace
-
-std::optional<Launch> detectLaunch(Environment environment) {
-  for (const Launcher &launcher : launchers) {
-    const auto processes = numberOf(environment(launcher.size));
-    if (!processes || *processes <= 1 || (launcher.also && !environment(launcher.also)))
-      continue;
-    Launch launch;
-    launch.launcher = launcher.name;
-    launch.variable = launcher.size;
-    launch.processes = *processes;
-    launch.process = numberOf(environment(launcher.rank)).value_or(0);
-    launch.localProcess = numberOf(environment(launcher.localRank)).value_or(0);
-    launch.bringsMpi = bringsMpi(launcher, environment);
-    return launch;
-  }
-  return std::nullopt;
-}
-
-StatusOr<std::unique_ptr<ProcessTeam>> joinTeam(const Launch &launch, std::string_view plugin,
-                                                Environment environment, TeamOptions options) {
+StatusOr<std::unique_ptr<ProcessTeam>> joinOverMpi(const Launch &launch, std::string_view plugin,
+                                                   Environment environment, TeamOptions options) {
   if (!launch.bringsMpi)
     return withoutMpi(launch);
   CLEAVE_RT_ASSIGN_OR_RETURN(const CleaveTransport transport,
@@ -110,6 +92,51 @@ StatusOr<std::unique_ptr<ProcessTeam>> joinTeam(const Launch &launch, std::strin
         .suggest("CLEAVE_MPI_PLUGIN=FILE with a plugin for the launcher's MPI, see "
                  "docs/Formats.md");
   return ProcessTeam::connect(transport, std::move(options));
+}
+
+StatusOr<std::unique_ptr<ProcessTeam>> joinOverTcp(const Launch &launch, const TrainFlags &flags,
+                                                   Environment environment, TeamOptions options,
+                                                   std::function<bool()> stopRequested) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(tcp::MeetingPlace place, meetingPlaceOf(launch, environment));
+  place.isStopped = std::move(stopRequested);
+  place.limit = std::chrono::seconds(flags.joinTimeout);
+  CLEAVE_RT_ASSIGN_OR_RETURN(auto contacts, tcp::meet(place));
+  const std::shared_ptr<tcp::Mesh> mesh = tcp::Mesh::create(place.process, std::move(contacts));
+  return ProcessTeam::connect(mesh->table(), std::move(options), mesh);
+}
+
+} // namespace
+
+std::optional<Launch> detectLaunch(Environment environment) {
+  for (const Launcher &launcher : launchers) {
+    const auto processes = numberOf(environment(launcher.size));
+    if (!processes || *processes <= 1 || (launcher.also && !environment(launcher.also)))
+      continue;
+    Launch launch;
+    launch.launcher = launcher.name;
+    launch.variable = launcher.size;
+    launch.numberVariable = launcher.rank;
+    launch.processes = *processes;
+    launch.process = numberOf(environment(launcher.rank)).value_or(0);
+    launch.localProcess = numberOf(environment(launcher.localRank)).value_or(0);
+    launch.bringsMpi = bringsMpi(launcher, environment);
+    return launch;
+  }
+  return std::nullopt;
+}
+
+TransportKind transportOf(const Launch &launch, const TrainFlags &flags) {
+  return flags.transport.value_or(launch.bringsMpi ? TransportKind::MPI : TransportKind::TCP);
+}
+
+StatusOr<std::unique_ptr<ProcessTeam>> joinTeam(const Launch &launch, const TrainFlags &flags,
+                                                std::string_view plugin, Environment environment,
+                                                TeamOptions options,
+                                                std::function<bool()> stopRequested) {
+  return transportOf(launch, flags) == TransportKind::MPI
+             ? joinOverMpi(launch, plugin, environment, std::move(options))
+             : joinOverTcp(launch, flags, environment, std::move(options),
+                           std::move(stopRequested));
 }
 
 } // namespace cleave::rt

@@ -5,7 +5,9 @@
 #include "runtime/Base/FunctionRef.h"
 #include "runtime/Base/Status.h"
 #include "runtime/Comm/Processes/ProcessTeam.h"
+#include "runtime/Train/Flags.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,8 +21,8 @@ using Environment = FunctionRef<const char *(const char *name)>;
 struct Launch {
   /// "mpirun", "srun", …
   std::string launcher;
-  /// The variable that gives the number of processes.
-  std::string variable;
+  /// The variables that give the number of processes, and of this one.
+  std::string variable, numberVariable;
   int64_t processes = 1;
   /// The number of this process, and its number on this host.
   int64_t process = 0, localProcess = 0;
@@ -32,11 +34,19 @@ struct Launch {
 /// are more. Nothing for a process that runs alone.
 std::optional<Launch> detectLaunch(Environment environment);
 
-/// Brings the processes together: opens the plugin (see openTransport) and connects.
-/// `runtime.transport_missing` (exit 3) where the launcher brings no MPI, there is no
-/// plugin for this machine's MPI, or MPI knows of another number of processes than the
-/// launcher.
-StatusOr<std::unique_ptr<ProcessTeam>> joinTeam(const Launch &launch, std::string_view plugin,
-                                                Environment environment, TeamOptions options);
+/// The transport that was asked for, or the one that the launcher brings: MPI, if it
+/// does, else TCP.
+TransportKind transportOf(const Launch &launch, const TrainFlags &flags);
+
+/// Brings the processes together over that transport: opens the plugin (see
+/// openTransport), or meets (see MeetingPlace.h and tcp::meet), and connects.
+/// `runtime.transport_missing` (exit 3) where MPI is asked for and the launcher brings
+/// none, there is no plugin for this machine's MPI, or MPI knows of another number of
+/// processes than the launcher. Over TCP, the kinds of those two; `stopRequested` ends
+/// the meeting (`comm.stopped`).
+StatusOr<std::unique_ptr<ProcessTeam>> joinTeam(const Launch &launch, const TrainFlags &flags,
+                                                std::string_view plugin, Environment environment,
+                                                TeamOptions options,
+                                                std::function<bool()> stopRequested = {});
 
 } // namespace cleave::rt

@@ -62,7 +62,8 @@ StatusOr<ExitCode> runAlone(const TrainFlags &flags, const TrainParts &parts, Im
 /// a message library does at the end of a process would wait for the lost ones.
 StatusOr<ExitCode> runTogether(const TrainFlags &flags, const TrainParts &parts, Image image,
                                const std::optional<Launch> &launch) {
-  if (!launch->bringsMpi)
+  // Before it waits for others.
+  if (transportOf(*launch, flags) == TransportKind::TCP)
     CLEAVE_RT_RETURN_IF_ERROR(checkWorld(image.first(), flags, launch));
   // The message library may start threads too.
   CLEAVE_RT_ASSIGN_OR_RETURN(StopSignals signals, StopSignals::create());
@@ -70,7 +71,8 @@ StatusOr<ExitCode> runTogether(const TrainFlags &flags, const TrainParts &parts,
   options.silence = std::chrono::seconds(flags.rankTimeout);
   options.show = [json = flags.json](const Error &error) { report(error, json); };
   CLEAVE_RT_ASSIGN_OR_RETURN(const auto team,
-                             joinTeam(*launch, parts.mpiPlugin, variable, options));
+                             joinTeam(*launch, flags, parts.mpiPlugin, variable, options,
+                                      [&signals] { return signals.requested(); }));
   auto work = [&]() -> StatusOr<ExitCode> {
     Run run(flags, parts.kernels, parts.hooks, launch, team.get());
     CLEAVE_RT_RETURN_IF_ERROR(run.prepare(parts.image, std::move(image)));

@@ -219,7 +219,7 @@ class Refusals(harness.Case):
         self.refused([binary, *ok, "--device", "cuda"], "device.unavailable", 3)
         done = harness.run([binary, *ok, "--json"], env={**os.environ, "OMPI_COMM_WORLD_SIZE": "4",
                                                          "OMPI_COMM_WORLD_RANK": "0"})
-        # Variables of a launcher alone are no launcher; test/Mpi has worlds of other sizes.
+        # Variables of a launcher alone are no launcher; test/Processes has worlds of other sizes.
         self.assertEqual(done.returncode, 3, done.stderr)
         error = json.loads(done.stderr.strip().splitlines()[-1])["error"]
         self.assertEqual(error["kind"], "runtime.transport_missing")

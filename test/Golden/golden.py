@@ -6,7 +6,7 @@
 A layout is RANKS[:PINS[:PIECES]], for example 4:dp=2,tp=2,sp=1:batch=2,sequence=4, where
 PIECES are those of classifier and loss. P is as in `cleave compile`; where
 this processor lacks it, the exit code is 77. With --processes it runs under mpirun (77
-if there is none), twice, and gives the same bits as in one process. The tolerances are those
+if there is none), or over TCP (CLEAVE_TEST_TRANSPORT=tcp), twice, and gives the same bits as in one process. The tolerances are those
 that test/golden/README.md reasons: loss 1e-5 absolute, gradient norm 5e-5
 relative, final weights rms 2e-6 (entries of `null_gradient` left out). With bf16 they are
 loss 2e-3 (1e-2 with experts) and norm 2e-2, and the weights are only reported; the arena
@@ -14,7 +14,7 @@ must be smaller than that of fp32.
 """
 import argparse, array, json, math, os, re, struct, subprocess, sys, tempfile
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../Mpi"))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../Processes"))
 import launch
 
 # Of the loss, of the loss where there are experts, of the norm, of the weights.
@@ -83,7 +83,7 @@ def same_in_processes(command, processes, log, out):
     weights = os.path.join(out, "model.safetensors")
     want, want_weights = numbers(log), open(weights, "rb").read()
     for _ in range(2):
-        run(launch.mpirun(processes) + command)
+        run(launch.command(processes) + command)
         if numbers(log) != want or open(weights, "rb").read() != want_weights:
             return False
     return True

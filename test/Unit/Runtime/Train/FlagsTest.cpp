@@ -122,25 +122,28 @@ TEST(Launch, TheInnermostLauncherCounts) {
   EXPECT_EQ(text(with(mpirun, torch)), "mpirun 5/8 local 2 mpi"); // RANK set for PyTorch
   EXPECT_EQ(text(with(mpirun, with(torch, {{"TORCHELASTIC_RUN_ID", "x"}}))),
             "torchrun 4/6 local 1");
-  EXPECT_EQ(text(torch), "torchrun 4/6 local 1");
+  EXPECT_EQ(text(torch), "the launcher 4/6 local 1");
   EXPECT_EQ(text({{"PMI_SIZE", "3"}, {"PMI_RANK", "2"}, {"MPI_LOCALRANKID", "0"}}),
             "mpiexec 2/3 local 0 mpi");
 }
 
-TEST(Launch, WithoutMpiThereIsNoTeam) {
-  auto kind = [](const Variables &variables) {
+TEST(Launch, MpiThatIsNotThereIsRefused) {
+  TrainFlags flags;
+  flags.transport = TransportKind::MPI;
+  auto kind = [&](const Variables &variables) {
     const auto launch = launchOf(variables);
-    const auto team = joinTeam(*launch, {}, [](const char *) { return nullptr; }, {});
+    const auto team = joinTeam(*launch, flags, {}, [](const char *) { return nullptr; }, {});
     EXPECT_EQ(team.error().exitCode, ExitCode::Missing);
     EXPECT_FALSE(team.error().suggestions.empty());
     return team.error().kind + ": " + team.error().message;
   };
   EXPECT_EQ(kind({{"WORLD_SIZE", "2"}, {"RANK", "0"}}),
-            "runtime.transport_missing: torchrun started 2 processes, but gives them no MPI to "
-            "talk with");
+            "runtime.transport_missing: the launcher started 2 processes, but gives them no MPI "
+            "to talk with");
   EXPECT_EQ(kind({{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_STEP_ID", "0"}}),
             "runtime.transport_missing: srun started 2 processes, but gives them no MPI to talk "
             "with");
+  flags.transport.reset();
   EXPECT_EQ(kind({{"OMPI_COMM_WORLD_SIZE", "2"}}),
             "runtime.transport_missing: this binary was made without MPI");
 }

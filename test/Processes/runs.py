@@ -6,21 +6,22 @@ import json
 import os
 import shutil
 import signal
+import unittest
 
-import mpi_harness
-from mpi_harness import harness, numbers, start, finish, run
+import process_harness
+from process_harness import harness, launch, numbers, start, finish, run
 import traffic
 
 LAYOUT = "dp=2,tp=2"
 
 
-class Runs(mpi_harness.Case):
+class Runs(process_harness.Case):
     def binary(self, pins=LAYOUT, ranks=4):
         return self.compiled(harness.golden("t0", "config.json"), ranks, pins)
 
     def alone(self, steps, *flags, **options):
         command, log = self.golden_command(self.binary(), steps, *flags, **options)
-        done = harness.run(command, env=mpi_harness.launch.environment())
+        done = harness.run(command, env=process_harness.launch.environment())
         self.assertEqual(done.returncode, 0, done.stderr)
         return numbers(log)
 
@@ -38,10 +39,11 @@ class Runs(mpi_harness.Case):
         self.assertIn("ranks: 4 in 2 processes", outcome.out)
         self.assertEqual(outcome.out.count("steps: 3 of 3 done"), 1)
 
+    @unittest.skipUnless(launch.IS_MPI, "plugins are MPI's")
     def test_a_plugin_of_ones_own(self):
         """CLEAVE_MPI_PLUGIN replaces the plugin inside; what is no plugin is refused."""
         command, log = self.golden_command(self.binary(), 2)
-        self.assertDone(run(2, command, CLEAVE_MPI_PLUGIN=os.path.realpath(mpi_harness.PLUGIN)))
+        self.assertDone(run(2, command, **process_harness.PLUGIN))
         outcome = run(2, command, CLEAVE_MPI_PLUGIN=log)
         self.assertEqual(outcome.code, 3, outcome.err)
         self.assertTrue(outcome.error.startswith("error[runtime.transport_missing]: "), outcome.err)
@@ -83,7 +85,7 @@ class Runs(mpi_harness.Case):
         command, log = self.golden_command(other, 9, "--checkpoint", folder, "--resume",
                                            weights=False)
         self.assertDone(run(2, command))
-        self.assertSteps(harness.read_log(log), mpi_harness.expected("t0")[6:9], 1e-5, 5e-5)
+        self.assertSteps(harness.read_log(log), process_harness.expected("t0")[6:9], 1e-5, 5e-5)
 
     def test_export_and_evaluation(self):
         """Of a layout that cuts every weight, in padded blocks, and keeps copies."""
@@ -93,7 +95,7 @@ class Runs(mpi_harness.Case):
                              "--eval-sequences", "10"]
         want, got = self.path("want"), self.path("got")
         command, log = self.golden_command(binary, 4, *flags(want), model="t0-vocab251")
-        done = harness.run(command, env=mpi_harness.launch.environment())
+        done = harness.run(command, env=process_harness.launch.environment())
         self.assertEqual(done.returncode, 0, done.stderr)
         evaluations = [row["eval_loss"] for row in harness.read_rows(log, "eval_loss")]
         self.assertEqual(len(evaluations), 2)
@@ -107,16 +109,16 @@ class Runs(mpi_harness.Case):
             self.assertEqual(evaluations, [row["eval_loss"]
                                            for row in harness.read_rows(log, "eval_loss")])
 
-    def stopped(self, number, *options, target="mpirun"):
+    def stopped(self, number, *options, target="launcher"):
         """A run stopped by a signal goes on where it was, as if nothing had been."""
         folder = self.fresh("saved")
         command, log = self.golden_command(self.binary(), 1000000, "--checkpoint", folder)
         process = start(4, command, *options)
         self.await_step(process, log, 3)
-        if target == "mpirun":
+        if target == "launcher":
             process.send_signal(number)
         else:
-            os.kill(mpi_harness.pids(self.binary())[target], number)
+            os.kill(process_harness.pids(self.binary())[target], number)
         outcome = finish(process)
         saved = os.listdir(folder)
         self.assertEqual(len(saved), 1, outcome.err)
@@ -125,7 +127,7 @@ class Runs(mpi_harness.Case):
         self.assertIn(f"stopped by a signal after step {step} of 1000000; saved", outcome.err)
         return outcome, folder, log, step
 
-    def test_usr1_to_mpirun_stops_and_saves(self):
+    def test_usr1_to_the_launcher_stops_and_saves(self):
         outcome, folder, log, step = self.stopped(signal.SIGUSR1)
         self.assertEqual(outcome.code, 130, outcome.err)
         begun = numbers(log)
@@ -134,10 +136,11 @@ class Runs(mpi_harness.Case):
         self.assertDone(run(2, command))
         self.assertEqual(begun + numbers(log), self.alone(step + 3))
 
-    def test_term_and_int_to_mpirun_stop_and_save(self):
+    def test_term_and_int_to_the_launcher_stop_and_save(self):
         """mpirun waits so many seconds before it passes them on, and again before it kills."""
+        wait = ["--mca", "odls_base_sigkill_timeout", "5"] if launch.IS_MPI else []
         for number in (signal.SIGTERM, signal.SIGINT):
-            outcome = self.stopped(number, "--mca", "odls_base_sigkill_timeout", "5")[0]
+            outcome = self.stopped(number, *wait)[0]
             self.assertNotEqual(outcome.code, 0, outcome.err)
 
     def test_a_signal_to_any_process_stops_all(self):
@@ -155,8 +158,8 @@ class Runs(mpi_harness.Case):
     def test_another_number_of_ranks_is_refused(self):
         command, log = self.golden_command(self.binary(), 2)
         self.refused_run("runtime.world_mismatch", 2, 3, command,
-                         ["mpirun started 3 processes", "compiled for 4 ranks (data=2 × tensor=2)",
-                          "OMPI_COMM_WORLD_SIZE = 3", "4 processes: one for each rank"])
+                         [f"{launch.NAME} started 3 processes",
+                          "compiled for 4 ranks (data=2 × tensor=2)", f"{launch.SIZE} = 3", "4 processes: one for each rank"])
         self.assertFalse(os.path.exists(log))
 
     def test_another_binary_on_one_rank_is_refused(self):
@@ -201,15 +204,16 @@ class Runs(mpi_harness.Case):
         self.assertEqual(len(lines), 1, outcome.err)
         self.assertEqual(json.loads(lines[0])["error"]["kind"], "runtime.world_mismatch")
 
+    @unittest.skipUnless(launch.IS_MPI, "what is asked for is an MPI")
     def test_launchers_without_mpi_are_named(self):
         """As torchrun and srun without PMI start a process; nothing is trained."""
         for name, variables in {
                 "torchrun": {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "4",
-                             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"},
+                             "TORCHELASTIC_RUN_ID": "1"},
                 "srun": {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0",
                          "SLURM_LOCALID": "0"}}.items():
-            command, log = self.golden_command(self.binary(), 2)
-            done = harness.run(command, env=mpi_harness.launch.environment(**variables))
+            command, log = self.golden_command(self.binary(), 2, "--transport", "mpi")
+            done = harness.run(command, env=launch.environment(**variables))
             self.assertEqual(done.returncode, 3, done.stderr)
             self.assertIn(f"error[runtime.transport_missing]: {name} started 4 processes",
                           done.stderr)

@@ -1,15 +1,16 @@
 """Collectives of ranks in several processes: bits, and what a failing rank leaves."""
 import os
 
-import mpi_harness
-from mpi_harness import harness, PLUGIN
+import process_harness
+from process_harness import harness
 
-PROGRAM = os.path.join(os.path.dirname(harness.CLEAVE), "mpi-collectives")
+PROGRAM = os.path.join(os.path.dirname(harness.CLEAVE), "process-collectives")
 
 
-class Collectives(mpi_harness.Case):
+class Collectives(process_harness.Case):
     def outcome(self, processes, ranks_each, mode):
-        return mpi_harness.run(processes, [PROGRAM, PLUGIN, str(ranks_each), mode])
+        return process_harness.run(processes, [PROGRAM, str(ranks_each), mode],
+                                   **process_harness.PLUGIN)
 
     def test_sums_have_the_bits_of_a_loop_in_the_order_of_ranks(self):
         for processes, ranks_each in ((2, 1), (4, 1), (3, 1), (2, 2), (3, 2), (2, 3)):
@@ -43,7 +44,7 @@ class Collectives(mpi_harness.Case):
                     if code is not None:
                         self.assertEqual(outcome.code, code, outcome.err)
                     self.assertNotEqual(outcome.code, 0)
-                    self.assertLess(outcome.seconds, mpi_harness.ENDS_WITHIN)
+                    self.assertLess(outcome.seconds, process_harness.ENDS_WITHIN)
 
     def test_a_failing_rank_ends_all_with_its_error(self):
         failures = {
@@ -62,7 +63,7 @@ class Collectives(mpi_harness.Case):
                     self.assertEqual(outcome.error[:len(begin_here)], begin_here, outcome.err)
                     self.assertEqual(outcome.errors, 1, outcome.err)
                     self.assertEqual(outcome.code, code, outcome.err)
-                    self.assertLess(outcome.seconds, mpi_harness.ENDS_WITHIN)
+                    self.assertLess(outcome.seconds, process_harness.ENDS_WITHIN)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,14 @@ import os
 import re
 import struct
 
-import mpi_harness
-from mpi_harness import harness, run
+import process_harness
+from process_harness import harness, run
 
-PROGRAM = os.path.join(os.path.dirname(harness.CLEAVE), "mpi-tiny-pipeline")
-PLUGIN = {"CLEAVE_MPI_PLUGIN": os.path.realpath(mpi_harness.PLUGIN)}
+PROGRAM = os.path.join(os.path.dirname(harness.CLEAVE), "process-tiny-pipeline")
+PLUGIN = process_harness.PLUGIN
 
 
-class Pipelines(mpi_harness.Case):
+class Pipelines(process_harness.Case):
     def command(self, *flags):
         data = self.path("tokens.bin")
         if not os.path.exists(data):
@@ -57,7 +57,7 @@ class Pipelines(mpi_harness.Case):
                                    "gradients from rank 2, micro-batch "), outcome.err)
         self.assertEqual(outcome.errors, 1, outcome.err)
         self.assertNotEqual(outcome.code, 0)
-        self.assertLess(outcome.seconds, mpi_harness.ENDS_WITHIN)
+        self.assertLess(outcome.seconds, process_harness.ENDS_WITHIN)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,15 @@ import subprocess
 import sys
 import time
 
-import mpi_harness
-from mpi_harness import harness, finish, numbers
+import process_harness
+from process_harness import harness, launch, finish, numbers
 
 PREFIX = f"cl{os.getpid()}"
 SWITCH = f"{PREFIX}sw"
 NODES = [f"{PREFIX}n{i}" for i in range(1, 5)]
+FIRST = "198.18.0.1"
 
-# What mpirun calls in place of ssh: AGENT HOST COMMAND…
+# What a launcher calls in place of ssh: AGENT HOST COMMAND…
 AGENT = """#!/bin/bash
 node=$1; shift
 exec ip netns exec "$node" unshare --uts bash -c "hostname $node; exec sh -c \\"\\$0\\"" "$*"
@@ -64,37 +65,44 @@ def power_off(node):
             pass
 
 
-class Nodes(mpi_harness.Case):
+class Nodes(process_harness.Case):
     def start(self, processes, nodes, command):
         agent = self.path("agent")
         with open(agent, "w", encoding="utf-8") as file:
             file.write(AGENT)
         os.chmod(agent, stat.S_IRWXU)
-        slots = processes // len(nodes)
-        hosts = ",".join(f"{node}:{slots}" for node in nodes)
-        launcher = ["ip", "netns", "exec", nodes[0], "unshare", "--uts", "bash", "-c",
-                    f'hostname {nodes[0]}; exec "$@"', "_", "mpirun", "-n", str(processes), "-H",
-                    hosts, "--mca", "plm_rsh_agent", agent, "--mca", "oob_tcp_if_include", "eth0",
-                    "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "eth0", "--mca",
-                    "mpi_yield_when_idle", "1", "--bind-to", "none"]
-        return subprocess.Popen(launcher + command, stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                env=mpi_harness.launch.environment())
+        if launch.IS_MPI:
+            slots = processes // len(nodes)
+            hosts = ",".join(f"{node}:{slots}" for node in nodes)
+            launcher = ["mpirun", "-n", str(processes), "-H", hosts, "--mca", "plm_rsh_agent",
+                        agent, "--mca", "oob_tcp_if_include", "eth0", "--mca", "btl", "tcp,self",
+                        "--mca", "btl_tcp_if_include", "eth0", "--mca", "mpi_yield_when_idle", "1",
+                        "--bind-to", "none"]
+        else:
+            launcher = launch.command(processes, "--hosts", ",".join(nodes), "--agent", agent)
+        return subprocess.Popen(
+            ["ip", "netns", "exec", nodes[0], "unshare", "--uts", "bash", "-c",
+             f'hostname {nodes[0]}; exec "$@"', "_", *launcher, *command],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=launch.environment(MASTER_ADDR=FIRST, MASTER_PORT="29500"))
 
-    def test_six_layouts_have_the_bits_of_one_process(self):
-        for pins, processes, nodes in (("dp=4", 4, 4), ("dp=2,tp=2", 4, 4), ("tp=4,sp=1", 4, 4),
-                                       ("dp=4,zero=3", 4, 4), ("dp=2,tp=2,zero=1", 2, 2),
-                                       ("tp=4", 4, 2)):
+    def test_layouts_have_the_bits_of_one_process(self):
+        """Six of them across four nodes."""
+        for pins, ranks, processes, nodes in (
+                ("dp=4", 4, 4, 4), ("dp=2,tp=2", 4, 4, 4), ("tp=4,sp=1", 4, 4, 4),
+                ("dp=4,zero=3", 4, 4, 4), ("pp=2,dp=2", 4, 4, 4), ("dp=4,tp=2,zero=1", 8, 4, 4),
+                # Two ranks, or two processes, on a node.
+                ("dp=2,tp=2,zero=1", 4, 2, 2), ("tp=4", 4, 4, 2)):
             with self.subTest(pins=pins, processes=processes, nodes=nodes):
-                binary = self.compiled(harness.golden("t0", "config.json"), 4, pins)
+                binary = self.compiled(harness.golden("t0", "config.json"), ranks, pins)
                 command, log = self.golden_command(binary, 20)
-                done = harness.run(command, env=mpi_harness.launch.environment())
+                done = harness.run(command, env=launch.environment())
                 self.assertEqual(done.returncode, 0, done.stderr)
                 want = numbers(log)
                 outcome = finish(self.start(processes, NODES[:nodes], command))
                 self.assertDone(outcome)
                 self.assertEqual(numbers(log), want)
-                self.assertSteps(harness.read_log(log), mpi_harness.expected("t0"), 1e-5, 5e-5)
+                self.assertSteps(harness.read_log(log), process_harness.expected("t0"), 1e-5, 5e-5)
 
     def begin(self):
         self.program = self.compiled(harness.golden("t0", "config.json"), 4, "dp=4")
@@ -104,12 +112,12 @@ class Nodes(mpi_harness.Case):
         return process, time.time()
 
     def test_a_cable_that_is_pulled(self):
-        """The ranks that can still be reached end. mpirun itself waits for the lost host."""
+        """The ranks that can still be reached end. mpirun itself would wait for the lost host."""
         process, since = self.begin()
         ip("-n", SWITCH, "link", "set", "port3", "down")
         try:
-            while set(mpi_harness.pids(self.program)) - {2}:
-                self.assertLess(time.time() - since, mpi_harness.ENDS_WITHIN)
+            while set(process_harness.pids(self.program)) - {2}:
+                self.assertLess(time.time() - since, process_harness.ENDS_WITHIN)
                 time.sleep(0.1)
         finally:
             power_off(NODES[2])
@@ -121,12 +129,12 @@ class Nodes(mpi_harness.Case):
 
     def test_a_rank_killed_on_another_node(self):
         process, since = self.begin()
-        os.kill(mpi_harness.pids(self.program)[3], signal.SIGKILL)
+        os.kill(process_harness.pids(self.program)[3], signal.SIGKILL)
         outcome = finish(process, since)
         self.assertTrue(re.match(r"error\[comm.rank_lost\]: rank 3 was lost in step ",
                                  outcome.error), outcome.err)
         self.assertNotEqual(outcome.code, 0)
-        self.assertLess(outcome.seconds, mpi_harness.ENDS_WITHIN)
+        self.assertLess(outcome.seconds, process_harness.ENDS_WITHIN)
 
 
 if __name__ == "__main__":

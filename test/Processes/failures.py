@@ -6,11 +6,11 @@ import signal
 import struct
 import time
 
-import mpi_harness
-from mpi_harness import harness, start, finish, pids
+import process_harness
+from process_harness import harness, start, finish, pids
 
 
-class Failures(mpi_harness.Case):
+class Failures(process_harness.Case):
     def begin(self, *flags, data=None, processes=4, pins="dp=4", step=3):
         self.program = self.compiled(harness.golden("t0", "config.json"), 4, pins)
         command, log = self.golden_command(self.program, 1000000, *flags, data=data)
@@ -25,9 +25,9 @@ class Failures(mpi_harness.Case):
         self.assertNotEqual(outcome.code, 0)
         if code:
             self.assertEqual(outcome.code, code, outcome.err)
-        self.assertLess(outcome.seconds, mpi_harness.ENDS_WITHIN)
+        self.assertLess(outcome.seconds, process_harness.ENDS_WITHIN)
         # The step in progress, or the one that had just ended.
-        last = mpi_harness.numbers(log)[-1][0]
+        last = process_harness.numbers(log)[-1][0]
         self.assertIn(int(found["step"]), (last, last + 1))
         deadline = time.time() + 10
         while pids(self.program) and time.time() < deadline:

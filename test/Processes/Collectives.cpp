@@ -1,13 +1,12 @@
 // Collectives and channels of ranks in several processes against plain loops, and what becomes
-// of a run whose ranks fail. Started under mpirun by the tests in this folder:
+// of a run whose ranks fail. Started by a launcher of MPI or TCP, by the tests in this folder:
 //
-//   mpi-collectives PLUGIN RANKS_EACH MODE
+//   process-collectives RANKS_EACH MODE
 //
 // MODE: `numbers`, `traffic`, or a way to fail.
 #include "../Unit/Runtime/Comm/Traffic.h"
 
-#include "runtime/Comm/MPI/LoadPlugin.h"
-#include "runtime/Comm/Processes/ProcessTeam.h"
+#include "runtime/Train/Launch.h"
 
 #include <atomic>
 #include <chrono>
@@ -180,23 +179,22 @@ Status checkFailure(World &world, const std::string &mode) {
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 4)
+  if (argc != 3)
     return 2;
-  auto transport = openTransport(argv[1], {});
-  if (!transport.ok()) {
-    std::fputs(renderText(transport.error()).c_str(), stderr);
-    return static_cast<int>(transport.error().exitCode);
-  }
-  const std::string mode = argv[3];
+  const std::string mode = argv[2];
+  const auto variable = [](const char *name) -> const char * { return std::getenv(name); };
+  const std::optional<Launch> launch = detectLaunch(variable);
+  if (!launch)
+    return 2;
   TeamOptions options;
   options.silence = std::chrono::seconds(3);
   options.show = [](const Error &error) { std::fputs(renderText(error).c_str(), stderr); };
-  auto team = ProcessTeam::connect(*transport, options);
+  auto team = joinTeam(*launch, {}, {}, variable, options);
   if (!team.ok()) {
     std::fputs(renderText(team.error()).c_str(), stderr);
     return static_cast<int>(team.error().exitCode);
   }
-  const int ranks = (*team)->processes() * std::atoi(argv[2]);
+  const int ranks = (*team)->processes() * std::atoi(argv[1]);
   Status status;
   {
     auto world = (*team)->createWorld({ranks, groupsOf(ranks), channelsOf(ranks, 2)});

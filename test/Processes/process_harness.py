@@ -1,5 +1,5 @@
-"""What the tests of this folder share, on top of the cases' harness: starting runs
-under mpirun, and reading what they say. Importing it ends the test as skipped where
+"""What the tests of this folder share, on top of the cases' harness: starting runs in
+several processes, and reading what they say. Importing it ends the test as skipped where
 nothing can be launched."""
 import os
 import re
@@ -13,7 +13,10 @@ import harness
 import launch
 
 launch.require(harness.CLEAVE)
-PLUGIN = os.path.join(os.path.dirname(harness.CLEAVE), "../lib/libcleave_mpi.so")
+PLUGIN_FILE = os.path.realpath(os.path.join(os.path.dirname(harness.CLEAVE),
+                                            "../lib/libcleave_mpi.so"))
+# For programs that carry none.
+PLUGIN = {"CLEAVE_MPI_PLUGIN": PLUGIN_FILE}
 # What is asked of a run that lost a rank, for any cause.
 ENDS_WITHIN = 30
 
@@ -35,7 +38,7 @@ def finish(process, started=None):
 
 
 def start(processes, command, *options, **environment):
-    return subprocess.Popen(launch.mpirun(processes, *options) + list(command),
+    return subprocess.Popen(launch.command(processes, *options) + list(command),
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True,
                             env=launch.environment(**environment))
@@ -84,7 +87,7 @@ def expected(model):
 
 
 def pids(binary):
-    """Processes that run a binary: rank by mpirun → pid."""
+    """Processes that run a binary: rank → pid."""
     found = {}
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -94,5 +97,5 @@ def pids(binary):
                 values = dict(item.split(b"=", 1) for item in file.read().split(b"\0") if b"=" in item)
         except OSError:
             continue
-        found[int(values.get(b"OMPI_COMM_WORLD_RANK", b"0"))] = int(entry)
+        found[int(values.get(launch.RANK.encode(), b"0"))] = int(entry)
     return found
