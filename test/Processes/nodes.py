@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import time
+import unittest
 
 import process_harness
 from process_harness import harness, launch, finish, numbers
@@ -19,17 +20,22 @@ PREFIX = f"cl{os.getpid()}"
 SWITCH = f"{PREFIX}sw"
 NODES = [f"{PREFIX}n{i}" for i in range(1, 5)]
 FIRST = "198.18.0.1"
+VERSION6 = "fd00:c1ea::"
 
 # What a launcher calls in place of ssh: AGENT HOST COMMAND…
+# With a file of names of its own for a node that has one beside this script.
 AGENT = """#!/bin/bash
 node=$1; shift
-exec ip netns exec "$node" unshare --uts bash -c "hostname $node; exec sh -c \\"\\$0\\"" "$*"
+hosts=$(dirname "$0")/hosts-$node
+exec ip netns exec "$node" unshare --uts --mount bash -c "hostname $node
+[ ! -f '$hosts' ] || mount --bind '$hosts' /etc/hosts
+exec sh -c \\"\\$0\\"" "$*"
 """
 
 
 def ip(*words):
-    subprocess.run(["ip", *words], check=True, stdin=subprocess.DEVNULL,
-                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.run(["ip", *words], check=True, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True).stdout
 
 
 def up():
@@ -44,8 +50,25 @@ def up():
         ip("-n", SWITCH, "link", "set", f"port{number}", "master", "bridge", "up")
         ip("-n", node, "addr", "add", f"198.18.0.{number}/24", "dev", "eth0")
         ip("-n", node, "link", "set", "eth0", "up")
+        add_version6(number, node)
     subprocess.run(["ip", "netns", "exec", NODES[0], "unshare", "--uts", "true"], check=True,
                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def add_version6(number, node):
+    """Where the system has it. An address is of use at once if nobody looks for doubles."""
+    try:
+        ip("netns", "exec", node, "sh", "-c", "echo 0 > /proc/sys/net/ipv6/conf/eth0/accept_dad")
+        ip("-n", node, "addr", "add", f"{VERSION6}{number}/64", "dev", "eth0", "nodad")
+    except subprocess.CalledProcessError:
+        pass
+
+
+def addresses6(node):
+    """Of a node: the global ones first."""
+    words = ip("-n", node, "-6", "-o", "addr", "show", "dev", "eth0").split()
+    found = [word.partition("/")[0] for key, word in zip(words, words[1:]) if key == "inet6"]
+    return sorted(found, key=lambda address: address.startswith("fe80"))
 
 
 def down():
@@ -66,7 +89,7 @@ def power_off(node):
 
 
 class Nodes(process_harness.Case):
-    def start(self, processes, nodes, command):
+    def start(self, processes, nodes, command, address=FIRST):
         agent = self.path("agent")
         with open(agent, "w", encoding="utf-8") as file:
             file.write(AGENT)
@@ -84,7 +107,7 @@ class Nodes(process_harness.Case):
             ["ip", "netns", "exec", nodes[0], "unshare", "--uts", "bash", "-c",
              f'hostname {nodes[0]}; exec "$@"', "_", *launcher, *command],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=launch.environment(MASTER_ADDR=FIRST, MASTER_PORT="29500"))
+            env=launch.environment(MASTER_ADDR=address, MASTER_PORT="29500"))
 
     def test_layouts_have_the_bits_of_one_process(self):
         """Six of them across four nodes."""
@@ -103,6 +126,26 @@ class Nodes(process_harness.Case):
                 self.assertDone(outcome)
                 self.assertEqual(numbers(log), want)
                 self.assertSteps(harness.read_log(log), process_harness.expected("t0"), 1e-5, 5e-5)
+
+    @unittest.skipIf(launch.IS_MPI, "mpirun finds addresses by itself")
+    def test_the_first_process_is_found_by_any_name(self):
+        """A name that its own host takes for the host's loop, as Debian writes it, and
+        addresses of version 6, of which one means the interface of whoever uses it."""
+        for node in NODES:
+            with open(self.path(f"hosts-{node}"), "w", encoding="utf-8") as file:
+                file.write("127.0.0.1 localhost\n"
+                           f"{'127.0.1.1' if node == NODES[0] else FIRST} {NODES[0]}\n")
+        names = [NODES[0]]
+        for address in addresses6(NODES[0]):
+            names.append(address + ("%eth0" if address.startswith("fe80") else ""))
+        self.program = self.compiled(harness.golden("t0", "config.json"), 4, "dp=2,tp=2")
+        for name in names:
+            for nodes in (2, 4):
+                with self.subTest(name=name, nodes=nodes):
+                    command, log = self.golden_command(self.program, 3)
+                    self.assertDone(finish(self.start(4, NODES[:nodes], command, name)))
+                    self.assertSteps(harness.read_log(log), process_harness.expected("t0")[:3],
+                                     1e-5, 5e-5)
 
     def begin(self):
         self.program = self.compiled(harness.golden("t0", "config.json"), 4, "dp=4")

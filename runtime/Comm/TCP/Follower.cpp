@@ -9,6 +9,9 @@
 
 namespace cleave::rt::tcp {
 
+/// The first process says more often that it runs.
+constexpr std::chrono::seconds silenceOfLeader{15};
+
 Follower::Follower(const MeetingPlace &place)
     : place(place), key(keyOf(place)), deadline(Clock::now() + place.limit),
       table(static_cast<size_t>(place.processes)), others(static_cast<size_t>(place.processes)) {}
@@ -65,6 +68,7 @@ Status Follower::enter() {
       token = found->token();
       leaderAddress = found->address();
       leader = found->take();
+      heard = Clock::now();
       ownAddress = Address::localOf(leader.descriptor());
       return {};
     }
@@ -91,23 +95,33 @@ Error Follower::leaderIsGone() const {
       .suggest("see what ended it: its last lines, or the system for lack of memory");
 }
 
-StatusOr<Frame> Follower::hear(Clock::time_point until) {
+StatusOr<std::optional<Frame>> Follower::askLeader() {
+  const bool isThere = leader.write() && leader.read();
+  while (auto frame = leader.next()) {
+    heard = Clock::now();
+    if (frame->kind == FrameKind::Failure)
+      return Unpacker(frame->payload).error();
+    if (frame->kind != FrameKind::Alive)
+      return frame;
+  }
+  if (!isThere || !leader.isOpen())
+    return leaderIsGone();
+  if (Clock::now() - heard > silenceOfLeader)
+    return runError("comm.unreachable",
+                    fmt::format("process 0 at {} did not answer for {}", leaderAddress.text(),
+                                secondsText(silenceOfLeader)))
+        .withRule("every process of a run answers until its end")
+        .suggest("see whether it was stopped, or its host cut off");
+  CLEAVE_RT_RETURN_IF_ERROR(checkStopped(place));
+  return std::optional<Frame>();
+}
+
+StatusOr<Frame> Follower::hear() {
   while (true) {
-    const bool isThere = leader.write() && leader.read();
-    if (auto frame = leader.next()) {
-      if (frame->kind == FrameKind::Failure)
-        return Unpacker(frame->payload).error();
-      return *frame;
-    }
-    if (!isThere || !leader.isOpen())
-      return leaderIsGone();
-    if (Clock::now() > until)
-      return runError("comm.unreachable",
-                      fmt::format("process 0 at {} does not answer", leaderAddress.text()))
-          .withRule("every process of a run answers until its end")
-          .suggest("see whether it was stopped, or its host cut off");
+    CLEAVE_RT_ASSIGN_OR_RETURN(std::optional<Frame> frame, askLeader());
+    if (frame)
+      return *std::move(frame);
     awaitAny({{leader.descriptor(), POLLIN, 0}});
-    CLEAVE_RT_RETURN_IF_ERROR(checkStopped(place));
   }
 }
 
@@ -131,8 +145,7 @@ Status Follower::present() {
   presence.address = ownAddress;
   Packer packer;
   leader.queue(FrameKind::Present, presence.pack(packer).take());
-  // A welcome from one that looks after all others at once.
-  return hear(Clock::now() + std::chrono::seconds(10)).status();
+  return hear().status();
 }
 
 Status Follower::openControl() {
@@ -149,9 +162,8 @@ Status Follower::openControl() {
       .withRule("processes without an MPI meet at an address and a port of process 0");
 }
 
-/// The first process has the last word on how long that takes.
 Status Follower::awaitTable() {
-  CLEAVE_RT_ASSIGN_OR_RETURN(const Frame frame, hear(deadline + place.limit));
+  CLEAVE_RT_ASSIGN_OR_RETURN(const Frame frame, hear());
   Unpacker payload(frame.payload);
   for (size_t process = 1; process < table.size(); ++process) {
     table[process] = Presence::unpack(payload);
@@ -190,7 +202,6 @@ Status Follower::connectToOthers() {
       attempt->watch(entries);
     }
     awaitAny(std::move(entries));
-    CLEAVE_RT_RETURN_IF_ERROR(checkStopped(place));
     for (size_t process = 1; process < self; ++process) {
       if (!attempts[process])
         continue;
@@ -211,8 +222,7 @@ Status Follower::connectToOthers() {
       welcome(guest.link, key, token, place.process);
       others[process] = std::move(guest.link);
     }
-    if (!leader.read() || leader.unread() > 0)
-      return hear(Clock::now() + std::chrono::seconds(3)).status();
+    CLEAVE_RT_RETURN_IF_ERROR(askLeader().status());
     if (Clock::now() > until)
       return missedError(self, last);
   }
@@ -242,7 +252,7 @@ StatusOr<std::vector<Contact>> Follower::run() {
     CLEAVE_RT_RETURN_IF_ERROR(awaitTable());
     CLEAVE_RT_RETURN_IF_ERROR(connectToOthers());
     leader.queue(FrameKind::Ready, "");
-    return hear(Clock::now() + limitOfMesh + std::chrono::seconds(10)).status();
+    return hear().status();
   };
   if (const Status status = attend(); !status.ok()) {
     // It tells the others. If the error came from there, it has gone.

@@ -24,8 +24,11 @@ private:
   /// The winner, if any; an error if this process was turned away.
   StatusOr<std::optional<Attempt>> tryAll(const std::vector<Address> &addresses,
                                           const Hello &hello);
-  /// The next frame of the first process.
-  StatusOr<Frame> hear(Clock::time_point deadline);
+  /// What the first process has said, if it has, beside that it runs. An error if it
+  /// failed, is gone, or has been silent for long.
+  StatusOr<std::optional<Frame>> askLeader();
+  /// Waits for it to say something. How long that may take is its own business.
+  StatusOr<Frame> hear();
   Error leaderIsGone() const;
   Error missedError(size_t self, const std::string &last) const;
   Hello hello(Purpose purpose) const;
@@ -36,6 +39,7 @@ private:
   uint64_t token = 0;
   Address leaderAddress, ownAddress;
   Link leader, control;
+  Clock::time_point heard;
   std::optional<FileDescriptor> listener;
   /// Of each process but the first.
   std::vector<Presence> table;

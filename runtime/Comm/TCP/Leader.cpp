@@ -160,10 +160,16 @@ void Leader::hearGuests() {
 }
 
 Status Leader::hearMembers() {
+  const auto now = Clock::now();
+  const bool isTime = now - saidAlive > std::chrono::seconds(1);
+  if (isTime)
+    saidAlive = now;
   for (int process = 1; process < place.processes; ++process) {
     Member &member = members[static_cast<size_t>(process)];
     if (!member.isPresent)
       continue;
+    if (isTime)
+      member.messages.queue(FrameKind::Alive, "");
     const bool isThere = member.messages.write() && member.messages.read();
     while (const auto frame = member.messages.next()) {
       if (frame->kind == FrameKind::Failure)

@@ -27,7 +27,7 @@ private:
   void letIn(Guest guest);
   void refuse(Link link, std::string message, std::string given, std::string suggestion);
   void hearGuests();
-  /// An error if a member failed or is gone.
+  /// And tells them now and then that this one runs. An error if one failed or is gone.
   Status hearMembers();
   void watchAll(std::vector<pollfd> &entries) const;
   void sendTable();
@@ -40,6 +40,7 @@ private:
   const MeetingPlace &place;
   const uint64_t key, token;
   std::string listensAt;
+  Clock::time_point saidAlive;
   std::vector<Member> members;
   /// Have said hello, and not yet where they are.
   std::vector<Guest> guests;
