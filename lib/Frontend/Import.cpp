@@ -139,6 +139,18 @@ func::FuncOp Importer::beginFunction(Location loc, StringRef name, ArrayRef<Argu
   return function;
 }
 
+/// Notes two arguments that the function only adds up (`nn.sum`): whoever calls it may give
+/// their sum and zeros.
+static void noteSum(func::FuncOp function, Value lhs, Value rhs) {
+  if (!lhs || !rhs || !lhs.hasOneUse() || !rhs.hasOneUse())
+    return;
+  Operation *user = *lhs.getUsers().begin();
+  if (isa<nn::AddOp>(user) && user == *rhs.getUsers().begin() && lhs.getType() == rhs.getType())
+    function->setAttr("nn.sum", DenseI64ArrayAttr::get(function.getContext(),
+                                                       {cast<BlockArgument>(lhs).getArgNumber(),
+                                                        cast<BlockArgument>(rhs).getArgNumber()}));
+}
+
 func::FuncOp Importer::buildKind(const LayerKind &kind) {
   const bool isTerm = kind.role == LayerRole::Head || kind.role == LayerRole::Balance;
   SmallVector<Type> results =
@@ -155,8 +167,10 @@ func::FuncOp Importer::buildKind(const LayerKind &kind) {
     named[argument.name] = function.getArgument(i);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&function.front());
+  const Value residual = named.lookup("residual"), pending = named.lookup("pending");
   LayerGraph graph(builder, kind, std::move(named));
   kind.graph(graph);
+  noteSum(function, residual, pending);
   return function;
 }
 

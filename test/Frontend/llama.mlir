@@ -20,7 +20,7 @@
 // CHECK-SAME: %[[P:[a-z0-9]+]]: {{[^%]*}}nn.name = "pending"
 // CHECK-SAME: %[[POS:[a-z0-9]+]]: {{[^%]*}}nn.name = "positions"
 // CHECK-SAME: nn.parameter = "self_attn.q_proj.weight"
-// CHECK-SAME: attributes {nn.kind = "block"}
+// CHECK-SAME: attributes {nn.kind = "block", nn.sum = array<i64: 0, 1>}
 // CHECK: %[[X:.*]] = nn.add %[[R]], %[[P]] {nn.path = "attention.residual"}
 // CHECK: %[[H:[a-z0-9_]+]], {{.*}} = nn.rms_norm %[[X]]
 // CHECK: %[[Q:.*]] = nn.contract %[[H]], {{.*}}nn.path = "attention.q"

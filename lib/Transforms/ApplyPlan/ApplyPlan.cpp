@@ -118,6 +118,25 @@ public:
     for (unsigned i = 0; i < entry.getNumResults(); ++i)
       if (!entry.getResultAttr(i, "nn.tape"))
         entry.setResultAttr(i, "dist.sharding", layout(entry.getResultTypes()[i]));
+    // What is made of nothing lies as between layers, too.
+    entry.walk([&](ShardingRuleOpInterface op) {
+      if (op->getNumOperands() == 0 && op->getNumResults() == 1 && !op->hasAttr("dist.factors"))
+        op->setAttr("dist.factors", factorsOf(op->getResultTypes()[0]));
+    });
+  }
+
+  /// Factors that cut a value as it lies between layers; none of scalars.
+  DictionaryAttr factorsOf(Type type) {
+    NamedAttrList factors;
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (dist::ShardingAttr sharding = layout(type); sharding && tensor)
+      for (auto [d, name] : llvm::enumerate(nn::dimNames(tensor))) {
+        SmallVector<Attribute> cut;
+        llvm::append_range(cut, sharding.axes(d));
+        if (!cut.empty())
+          factors.set(name, ArrayAttr::get(context, cut));
+      }
+    return factors.getDictionary(context);
   }
 
   /// How many ways values between layers are cut along `dim`.

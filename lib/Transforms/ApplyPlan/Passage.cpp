@@ -62,8 +62,11 @@ SmallVector<Value> Passage::forward(Block &from, ValueRange arguments, StringRef
       steps.push_back(pieces(original, kinds[original.getCallee()], total));
     else if (original)
       steps.push_back(call(original));
-    else
-      b.clone(op, map);
+    else {
+      Operation *made = b.clone(op, map);
+      if (auto between = dyn_cast<Between>(made); between && made->getNumOperands() > 0)
+        steps.emplace_back(between);
+    }
   }
   if (!endsInLoss)
     return llvm::map_to_vector(from.getTerminator()->getOperands(),
@@ -210,6 +213,8 @@ SmallVector<Value> Passage::backward(ValueRange outputs, ValueRange given, Value
       deferred.insert(deferred.end(), left.begin(), left.end());
     } else if (auto *layers = std::get_if<Repeat>(&step))
       back(*layers, gradients);
+    else if (auto *between = std::get_if<Between>(&step))
+      back(*between, gradients);
     else
       for (auto [v, gradient] : std::get<Pieces>(step).gradients)
         add(gradients, v, gradient);
@@ -313,6 +318,15 @@ void Passage::back(const Repeat &repeat, Gradients &gradients) {
     left.backward = made;
     deferred.emplace_back(std::move(left));
   }
+}
+
+void Passage::back(Between op, Gradients &gradients) {
+  SmallVector<Value> given =
+      llvm::map_to_vector(op->getResults(), [&](Value v) { return gradientOf(v, gradients); });
+  const SmallVector<bool> wanted(op->getNumOperands(), true);
+  for (auto [operand, gradient] : llvm::zip(op->getOperands(), op.buildGradient(b, given, wanted)))
+    if (gradient)
+      add(gradients, operand, gradient);
 }
 
 /// What the weights of a call read, as the way back calls it.

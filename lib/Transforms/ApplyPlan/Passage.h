@@ -1,6 +1,7 @@
 //===- Passage.h - Forward through the layers and back ---------------------===//
 #pragma once
 
+#include "dialects/Interfaces/Interfaces.h"
 #include "dialects/NN/NN.h"
 #include "lib/Transforms/ApplyPlan/Split.h"
 #include "mlir/IR/IRMapping.h"
@@ -67,6 +68,9 @@ private:
     llvm::MapVector<mlir::Value, mlir::Value> gradients;
   };
 
+  /// An operator that stands between the layers.
+  using Between = DifferentiableOpInterface;
+
   Call call(mlir::func::CallOp original);
   Pieces pieces(mlir::func::CallOp original, SplitKind &kind, llvm::StringRef total);
   void addLoss(mlir::Value loss, llvm::StringRef total);
@@ -76,6 +80,7 @@ private:
   void back(const Call &call, Gradients &gradients,
             llvm::function_ref<mlir::Value(mlir::Value)> seen, std::vector<Deferred> &left);
   void back(const Repeat &repeat, Gradients &gradients);
+  void back(Between op, Gradients &gradients);
   void accumulate(mlir::func::CallOp forward, int64_t argument, mlir::Value gradient);
   static mlir::Value inputOf(Deferred call, SplitKind::WeightInput input);
   void weights(Deferred call, llvm::function_ref<mlir::Value(mlir::Value)> seen);
@@ -88,7 +93,7 @@ private:
   llvm::StringMap<SplitKind> &kinds;
   bool record;
   mlir::IRMapping map;
-  std::vector<std::variant<Call, Repeat, Pieces>> steps;
+  std::vector<std::variant<Call, Repeat, Pieces, Between>> steps;
   /// In the order in which the way back meets them.
   std::vector<std::variant<Deferred, DeferredRepeat>> deferred;
   /// What is minimised is their sum.

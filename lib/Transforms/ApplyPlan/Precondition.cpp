@@ -114,7 +114,8 @@ static LogicalResult checkJoint(ModuleOp module, func::FuncOp joint) {
   return success();
 }
 
-/// A block of `@forward` calls kinds, in it or in a repeat, and computes nothing.
+/// A block of `@forward` calls kinds, in it or in a repeat. What stands beside the calls has a
+/// gradient; in a repeat nothing does.
 static LogicalResult checkCalls(Block &block, const llvm::DenseSet<StringAttr> &joints) {
   for (Operation &op : block.without_terminator()) {
     if (auto repeat = dyn_cast<RepeatOpInterface>(op)) {
@@ -132,7 +133,8 @@ static LogicalResult checkCalls(Block &block, const llvm::DenseSet<StringAttr> &
       return call.emitOpError() << "enters @" << call.getCallee()
                                 << ", which has no joint graph; run "
                                    "cleave-autodiff-differentiate first";
-    if (!call && op.getNumOperands() > 0)
+    if (!call && op.getNumOperands() > 0 &&
+        !(isa<DifferentiableOpInterface>(op) && isa<func::FuncOp>(op.getParentOp())))
       return op.emitOpError("computes outside every kind of layer, where no gradient reaches it");
     // The gradient of what is the same for all layers would have to be carried.
     for (Value v : op.getOperands())

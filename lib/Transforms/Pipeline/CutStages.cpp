@@ -3,7 +3,8 @@
 // `@forward` is a list of layers, those of a repeat counted one by one. A stage has
 // some that follow each other: calls are copied, repeats get fewer iterations and
 // parameters of as many layers. What earlier layers give to later ones goes from
-// stage to stage, also through those that do not look at it.
+// stage to stage, also through those that do not look at it. Two values that whoever gets
+// them only adds up (`nn.sum` of a kind) go as their sum.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,6 +38,11 @@ struct LayerRange {
   auto operator<=>(const LayerRange &) const = default;
 };
 
+/// What goes from a stage to the next: a value, or the sum of two.
+struct Crossing {
+  Value value, addend;
+};
+
 /// The layers of a model, and what goes from those before a cut to those behind.
 class LayerList {
 public:
@@ -58,9 +64,9 @@ public:
 
   int64_t size() const { return items.empty() ? 0 : items.back().end; }
 
-  /// The values that layers before `cut` make and that are needed from there on. Of a
-  /// repeat that is cut, its results stand for what it carries at that point.
-  SmallVector<Value> crossing(int64_t cut) const {
+  /// What layers before `cut` make and what is needed from there on. Of a repeat that is
+  /// cut, its results stand for what it carries at that point.
+  SmallVector<Crossing> crossing(int64_t cut) const {
     SmallVector<Value> values;
     for (const Item &item : items) {
       if (item.begin >= cut)
@@ -69,13 +75,65 @@ public:
         if (cut < item.end || isNeeded(result, cut))
           values.push_back(result);
     }
-    return values;
+    SmallVector<Crossing> crossings;
+    llvm::SmallPtrSet<Value, 4> added;
+    for (Value v : values) {
+      if (added.contains(v))
+        continue;
+      Value other;
+      for (Value w : values)
+        if (w != v && !added.contains(w) && areOnlyAdded(v, w, cut))
+          other = w;
+      if (other)
+        added.insert(other);
+      crossings.push_back({v, other});
+    }
+    return crossings;
   }
 
   func::FuncOp forward;
   SmallVector<Item> items;
 
 private:
+  /// The operands of calls that get `v` behind `cut`; nothing if something else does.
+  std::optional<SmallVector<OpOperand *>> receivers(Value v, int64_t cut) const {
+    SmallVector<OpOperand *> found;
+    SmallVector<Value> seen = {v};
+    const auto *next = llvm::find_if(items, [&](const Item &item) { return item.end > cut; });
+    if (next != items.end() && next->begin < cut && v.getDefiningOp() == next->op)
+      seen[0] =
+          cast<nn::RepeatOp>(next->op).getBody().getArgument(cast<OpResult>(v).getResultNumber());
+    for (size_t i = 0; i < seen.size(); ++i)
+      for (OpOperand &use : seen[i].getUses()) {
+        Operation *user = use.getOwner();
+        const auto *item = llvm::find_if(items, [&](const Item &it) { return it.op == user; });
+        if (item != items.end() && item->begin < cut)
+          continue;
+        if (isa<func::CallOp>(user))
+          found.push_back(&use);
+        else if (auto repeat = dyn_cast<nn::RepeatOp>(user))
+          seen.push_back(repeat.getBody().getArgument(use.getOperandNumber()));
+        else
+          return std::nullopt;
+      }
+    return found;
+  }
+
+  /// Whether all that get either of the two get both, and add them up first.
+  bool areOnlyAdded(Value lhs, Value rhs, int64_t cut) const {
+    auto left = receivers(lhs, cut), right = receivers(rhs, cut);
+    if (!left || !right || left->empty() || left->size() != right->size())
+      return false;
+    return llvm::all_of(llvm::zip(*left, *right), [&](auto pair) {
+      auto [l, r] = pair;
+      auto kind = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
+          l->getOwner(), cast<func::CallOp>(l->getOwner()).getCalleeAttr());
+      auto sum = kind ? kind->template getAttrOfType<DenseI64ArrayAttr>("nn.sum") : nullptr;
+      return sum && l->getOwner() == r->getOwner() && l->getOperandNumber() == sum[0] &&
+             r->getOperandNumber() == sum[1];
+    });
+  }
+
   bool isNeeded(Value v, int64_t cut) const {
     return llvm::any_of(v.getUses(), [&](OpOperand &use) {
       Operation *user = v.getParentBlock()->findAncestorOpInBlock(*use.getOwner());
@@ -96,16 +154,22 @@ public:
   /// Adds `@stage.<number>`, which has the layers from `first` to before `end`.
   void addStage(int64_t number, int64_t first, int64_t end) {
     func::FuncOp forward = layers.forward;
-    const SmallVector<Value> inputs = layers.crossing(first);
+    const SmallVector<Crossing> inputs = layers.crossing(first);
     const bool isLast = end == layers.size();
-    const SmallVector<Value> outputs =
-        isLast ? SmallVector<Value>(forward.getBody().front().getTerminator()->getOperands())
-               : layers.crossing(end);
+    SmallVector<Crossing> outputs;
+    if (isLast)
+      for (Value v : forward.getBody().front().getTerminator()->getOperands())
+        outputs.push_back({v, {}});
+    else
+      outputs = layers.crossing(end);
+    auto typesOf = [](ArrayRef<Crossing> crossings) {
+      return llvm::map_to_vector(crossings, [](const Crossing &c) { return c.value.getType(); });
+    };
     SmallVector<Type> types(forward.getArgumentTypes());
-    llvm::append_range(types, TypeRange(ValueRange(inputs)));
+    llvm::append_range(types, typesOf(inputs));
     b.setInsertionPointToEnd(part.getBody());
     auto stage = func::FuncOp::create(b, forward.getLoc(), "stage." + std::to_string(number),
-                                      b.getFunctionType(types, TypeRange(ValueRange(outputs))));
+                                      b.getFunctionType(types, typesOf(outputs)));
     stage->setAttr("nn.stage", b.getI64IntegerAttr(number));
     Block *body = stage.addEntryBlock();
     b.setInsertionPointToStart(body);
@@ -115,12 +179,28 @@ public:
         stage.setArgAttr(i, a.getName(), a.getValue());
       map.map(argument, body->getArgument(i));
     }
-    map.map(inputs, body->getArguments().drop_front(forward.getNumArguments()));
+    for (auto [input, argument] :
+         llvm::zip(inputs, body->getArguments().drop_front(forward.getNumArguments()))) {
+      map.map(input.value, argument);
+      if (input.addend)
+        map.map(input.addend, nn::FillOp::create(b, argument.getLoc(), argument.getType(),
+                                                 b.getF64FloatAttr(0.0)));
+    }
     for (const Item &item : layers.items)
       if (int64_t from = std::max(first, item.begin), to = std::min(end, item.end); from < to)
         addItem(item, from, to);
-    func::ReturnOp::create(b, forward.getLoc(),
-                           llvm::map_to_vector(outputs, [&](Value v) { return map.lookup(v); }));
+    SmallVector<Value> results;
+    for (const Crossing &output : outputs) {
+      Value v = map.lookup(output.value);
+      if (output.addend) {
+        auto sum =
+            nn::AddOp::create(b, forward.getLoc(), v.getType(), v, map.lookup(output.addend));
+        sum->setAttr("nn.path", b.getStringAttr("stage.residual"));
+        v = sum;
+      }
+      results.push_back(v);
+    }
+    func::ReturnOp::create(b, forward.getLoc(), results);
   }
 
   /// Adds the parameters and kinds that the stages use. `sharers` are the places in the
