@@ -79,7 +79,8 @@ private:
     }
     if (batch.getGlobal() < 1 || batch.getMicro() < 1 || batch.getSequence() < 1)
       return refuse(batch, "plan.bad_value: a size of the batch is below 1",
-                    "global, micro and sequence are at least 1");
+                    "global, micro and sequence are at least 1",
+                    "global " + Twine(dp) + " micro 1 sequence 1");
     int64_t share = batch.getGlobal() / dp;
     if (batch.getGlobal() % dp == 0 && share % batch.getMicro() == 0)
       return failed(checkWhole(batch, share)) ? failure() : checkSizes(batch);
@@ -158,7 +159,8 @@ private:
       if (!list || !llvm::all_of(list, [](Attribute a) { return isa<StringAttr>(a); }))
         return refuse(op,
                       "plan.bad_value: '" + place.getName().getValue() + "' has no list of axes",
-                      "axes are a list of names, as [\"tensor\"]");
+                      "axes are a list of names, as [\"tensor\"]",
+                      "remove '" + place.getName().getValue() + "' from the line");
       for (Attribute a : list) {
         StringRef name = cast<StringAttr>(a).getValue();
         auto expanded = axes.expand(name);
@@ -183,7 +185,8 @@ private:
             return refuse(op,
                           "plan.axis_used_twice: the axis '" + e.getValue() + "' cuts both '" +
                               it->second + "' and '" + place.getName().getValue() + "'",
-                          "a line uses an axis once");
+                          "a line uses an axis once",
+                          "remove '" + name + "' from '" + place.getName().getValue() + "'");
       }
     }
     return success();
@@ -281,11 +284,11 @@ private:
     auto joint = model.lookupSymbol<func::FuncOp>((chunk.getKind() + ".joint").str());
     for (StringRef name : chunk.getAlong().getAsValueRange<StringAttr>())
       if (auto obstacle = joint ? findChunkObstacle(joint, name) : std::nullopt)
-        return refuse(chunk,
-                      "plan.chunk_unsupported: '" + chunk.getKind() +
-                          "' cannot run in pieces along '" + name +
-                          "': " + nameOf(obstacle->op, chunk.getKind()) + " " + obstacle->reason,
-                      "the last kind runs in pieces, if its results are sums over them");
+        return refuse(
+            chunk,
+            "plan.chunk_unsupported: '" + chunk.getKind() + "' cannot run in pieces along '" +
+                name + "': " + nameOf(obstacle->op, chunk.getKind()) + " " + obstacle->reason,
+            "the last kind runs in pieces, if its results are sums over them", "remove the line");
     return success();
   }
 
@@ -293,7 +296,7 @@ private:
   LogicalResult checkBlocks(plan::ChunkOp chunk) {
     if (lastKind(model) != chunk.getKind())
       return refuse(chunk, "plan.chunk_unsupported: '" + chunk.getKind() + "' cannot run in pieces",
-                    "the last kind of the model runs in pieces");
+                    "the last kind of the model runs in pieces", "remove the line");
     auto joint = model.lookupSymbol<func::FuncOp>((chunk.getKind() + ".joint").str());
     StringRef dim = cast<StringAttr>(chunk.getAlong()[0]).getValue();
     std::vector<std::string> known = {"batch", "sequence"};
@@ -316,7 +319,8 @@ private:
                     "plan.chunk_unsupported: '" + chunk.getKind() +
                         "' cannot run in pieces along '" + dim +
                         "': " + nameOf(obstacle->op, chunk.getKind()) + " " + obstacle->reason,
-                    "operators along the dimension compute elements of it, or gather it up");
+                    "operators along the dimension compute elements of it, or gather it up",
+                    "remove the line");
     int64_t pieces = chunk.getPieces()[0];
     auto equal = equalPieces(solution, findKind(chunk, chunk.getKind()), dim, pieces);
     if (!equal || *equal == pieces || pieces == 1)

@@ -13,6 +13,12 @@ InFlightDiagnostic refuse(Operation *op, const Twine &text, const Twine &rule) {
   return error;
 }
 
+LogicalResult refuse(Operation *op, const Twine &text, const Twine &rule, const Twine &suggestion) {
+  InFlightDiagnostic error = refuse(op, text, rule);
+  error.attachNote() << "suggestion: " << suggestion;
+  return error;
+}
+
 LogicalResult refuseName(Operation *op, const Twine &text, StringRef given,
                          const std::vector<std::string> &known) {
   SmallVector<StringRef> once;

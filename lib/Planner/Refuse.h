@@ -14,6 +14,10 @@ namespace cleave {
 mlir::InFlightDiagnostic refuse(mlir::Operation *op, const llvm::Twine &text,
                                 const llvm::Twine &rule);
 
+/// The same with a value that would work.
+llvm::LogicalResult refuse(mlir::Operation *op, const llvm::Twine &text, const llvm::Twine &rule,
+                           const llvm::Twine &suggestion);
+
 /// The same for a name that is not among `known`; suggests the nearest.
 llvm::LogicalResult refuseName(mlir::Operation *op, const llvm::Twine &text, llvm::StringRef given,
                                const std::vector<std::string> &known);

@@ -83,6 +83,7 @@ module attributes {nn.max_positions = 8 : i64} {
 plan.solution version 1 {
   // expected-error@below {{plan.bad_value: a size of the batch is below 1}}
   // expected-note@below {{rule: global, micro and sequence are at least 1}}
+  // expected-note@below {{suggestion: global 1 micro 1 sequence 1}}
   plan.batch global 0 micro 1 sequence 8
   plan.axis "tensor" [2, 2]
   plan.layout {}
@@ -95,6 +96,7 @@ plan.solution version 1 {
   plan.axis "tensor" [2, 2]
   // expected-error@below {{plan.bad_value: 'batch' has no list of axes}}
   // expected-note@below {{rule: axes are a list of names, as ["tensor"]}}
+  // expected-note@below {{suggestion: remove 'batch' from the line}}
   plan.layout {batch = "tensor"}
 }
 
@@ -105,6 +107,7 @@ plan.solution version 1 {
   plan.axis "tensor" [2, 2]
   // expected-error@below {{plan.bad_value: 'batch' has no list of axes}}
   // expected-note@below {{rule: axes are a list of names, as ["tensor"]}}
+  // expected-note@below {{suggestion: remove 'batch' from the line}}
   plan.layout {batch = [1]}
 }
 
@@ -126,6 +129,7 @@ plan.solution version 1 {
   plan.axis "tensor" [2, 2]
   // expected-error@below {{plan.axis_used_twice: the axis 'tensor.1' cuts both 'batch' and 'sequence'}}
   // expected-note@below {{rule: a line uses an axis once}}
+  // expected-note@below {{suggestion: remove 'tensor.1' from 'sequence'}}
   plan.layout {batch = ["tensor"], sequence = ["tensor.1"]}
 }
 
@@ -191,6 +195,7 @@ plan.solution version 1 {
   plan.layout {}
   // expected-error@below {{plan.axis_used_twice: the axis 'tensor.0' cuts both 'ffn' and 'model'}}
   // expected-note@below {{rule: a line uses an axis once}}
+  // expected-note@below {{suggestion: remove 'tensor' from 'model'}}
   plan.parameter "up.weight" {ffn = ["tensor.0"], model = ["tensor"]}
 }
 
@@ -278,6 +283,7 @@ plan.solution version 1 {
   plan.layout {}
   // expected-error@below {{plan.axis_used_twice: the axis 'tensor.0' cuts both 'ffn' and 'token'}}
   // expected-note@below {{rule: a line uses an axis once}}
+  // expected-note@below {{suggestion: remove 'tensor.0' from 'token'}}
   plan.assign "block" "up" {ffn = ["tensor.0"], token = ["tensor.0"]}
 }
 

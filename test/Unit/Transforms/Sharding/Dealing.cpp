@@ -2,8 +2,10 @@
 
 #include "Dealing.h"
 
+#include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <map>
 
 using namespace mlir;
 namespace cleave::test {
@@ -29,6 +31,17 @@ Mesh Dealer::mesh() {
     mesh.names.push_back("a" + std::to_string(i));
     mesh.sizes.push_back(pick(1, axes == 3 ? 2 : 4));
   }
+  return mesh;
+}
+
+Mesh Dealer::wideMesh(int64_t ranks) {
+  Mesh mesh;
+  for (int64_t i = 0, axes = pick(1, 4); i < axes; ++i) {
+    mesh.names.push_back("a" + std::to_string(i));
+    mesh.sizes.push_back(pick(1, std::min<int64_t>(7, ranks)));
+    ranks /= mesh.sizes.back();
+  }
+  std::shuffle(mesh.sizes.begin(), mesh.sizes.end(), random);
   return mesh;
 }
 
@@ -71,11 +84,26 @@ RankTensors Dealer::deal(const HostTensor &whole, ShardingAttr sharding, const M
       rest.data[k] -= terms.back().data[k];
   }
   terms.push_back(rest);
+  return dealTerms(terms, sharding, mesh, padding);
+}
+
+RankTensors Dealer::dealApart(const HostTensor &whole, ShardingAttr sharding, const Mesh &mesh,
+                              double padding) {
+  const int64_t n = mesh.size(sharding.getPartial());
+  std::vector<HostTensor> terms(n, HostTensor(whole.shape, 0.0));
+  for (int64_t k = 0; k < whole.size(); ++k)
+    terms[pick(0, n - 1)].data[k] = whole.data[k];
+  return dealTerms(terms, sharding, mesh, padding);
+}
+
+RankTensors Dealer::dealTerms(ArrayRef<HostTensor> terms, ShardingAttr sharding, const Mesh &mesh,
+                              double padding) {
+  Axes partial(sharding.getPartial());
   RankTensors blocks;
   for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
     const HostTensor &term = terms[mesh.coordinate(rank, partial)];
     blocks.push_back(dist::cutBlock(term, sharding.complete(), mesh, rank));
-    HostTensor in = inside(whole.shape, sharding, mesh, rank);
+    HostTensor in = inside(term.shape, sharding, mesh, rank);
     for (int64_t k = 0; k < in.size(); ++k)
       if (in.data[k] == 0.0)
         blocks.back().data[k] = padding;
@@ -100,6 +128,58 @@ void expectDealt(const RankTensors &blocks, const HostTensor &whole, ShardingAtt
                     tolerance * (1 + std::fabs(want.data[k])))
             << "rank " << rank << ", element " << k << ": " << sum.data[k] << " for "
             << want.data[k];
+  }
+}
+
+/// Where `rank` stands along each axis, the last one running fastest.
+static std::map<std::string, int64_t> standing(const Mesh &mesh, int64_t rank) {
+  std::map<std::string, int64_t> at;
+  for (size_t i = mesh.names.size(); i-- > 0; rank /= mesh.sizes[i])
+    at[mesh.names[i]] = rank % mesh.sizes[i];
+  return at;
+}
+
+void expectDefined(const RankTensors &blocks, const HostTensor &whole, ShardingAttr sharding,
+                   const Mesh &mesh, double tolerance) {
+  std::map<std::string, int64_t> sizes;
+  for (auto [name, size] : llvm::zip(mesh.names, mesh.sizes))
+    sizes[name] = size;
+  const size_t rank = whole.shape.size();
+  for (int64_t r = 0; r < static_cast<int64_t>(blocks.size()); ++r) {
+    // Whoever differs from r along the partial axes alone holds a term.
+    std::vector<int64_t> terms;
+    const auto mine = standing(mesh, r);
+    for (int64_t other = 0; other < static_cast<int64_t>(blocks.size()); ++other)
+      if (llvm::all_of(standing(mesh, other), [&](const auto &axis) {
+            return mine.at(axis.first) == axis.second ||
+                   llvm::any_of(sharding.getPartial(),
+                                [&](StringAttr a) { return a.getValue() == axis.first; });
+          }))
+        terms.push_back(other);
+    for (int64_t e = 0; e < whole.size(); ++e) {
+      int64_t rest = e, local = 0, stride = 1;
+      bool here = true;
+      for (size_t d = rank; d-- > 0;) {
+        const int64_t n = whole.shape[d], i = rest % n;
+        rest /= n;
+        int64_t ways = 1, place = 0;
+        for (StringAttr axis : sharding.axes(static_cast<unsigned>(d))) {
+          ways *= sizes.at(axis.str());
+          place = place * sizes.at(axis.str()) + mine.at(axis.str());
+        }
+        const int64_t block = (n + ways - 1) / ways;
+        here &= i / block == place;
+        local += i % block * stride;
+        stride *= block;
+      }
+      if (!here)
+        continue;
+      double sum = 0;
+      for (int64_t term : terms)
+        sum += blocks[term].data.at(local);
+      ASSERT_TRUE(std::fabs(sum - whole.data[e]) <= tolerance * (1 + std::fabs(whole.data[e])))
+          << "rank " << r << ", element " << e << ": " << sum << " for " << whole.data[e];
+    }
   }
 }
 

@@ -22,6 +22,8 @@ public:
   HostTensor tensor(llvm::ArrayRef<int64_t> shape);
   /// One to three axes, of up to 4 ranks each, 8 in all for three.
   dist::Mesh mesh();
+  /// One to four axes of 1 to 7 ranks each, at most `ranks` in all.
+  dist::Mesh wideMesh(int64_t ranks);
   /// The axes of `mesh` in random order.
   dist::Axes shuffled(const dist::Mesh &mesh);
   /// Each axis cuts some dimension, or is partial (if `partial`), or is not used.
@@ -30,8 +32,15 @@ public:
   /// holders of one have the same; `padding` beyond the tensor's end.
   RankTensors deal(const HostTensor &whole, dist::ShardingAttr sharding, const dist::Mesh &mesh,
                    double padding);
+  /// The same for a placement that is apart: one holder, by chance, has each element, the
+  /// others zero.
+  RankTensors dealApart(const HostTensor &whole, dist::ShardingAttr sharding,
+                        const dist::Mesh &mesh, double padding);
 
 private:
+  RankTensors dealTerms(llvm::ArrayRef<HostTensor> terms, dist::ShardingAttr sharding,
+                        const dist::Mesh &mesh, double padding);
+
   mlir::MLIRContext &context;
   std::mt19937_64 random;
 };
@@ -40,6 +49,11 @@ private:
 /// up, is that of `whole` under `sharding`, to `tolerance` relative to 1 + |want|.
 void expectDealt(const RankTensors &blocks, const HostTensor &whole, dist::ShardingAttr sharding,
                  const dist::Mesh &mesh, double tolerance);
+
+/// The same by the definition alone, without the mesh's own arithmetic: element i of n
+/// that k ranks share is on rank i / ceil(n / k) of them.
+void expectDefined(const RankTensors &blocks, const HostTensor &whole, dist::ShardingAttr sharding,
+                   const dist::Mesh &mesh, double tolerance);
 
 /// For messages: "x=2 y=3".
 std::string text(const dist::Mesh &mesh);

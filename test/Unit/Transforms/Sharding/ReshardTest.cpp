@@ -45,11 +45,12 @@ class ReshardTest : public testing::Test {
 protected:
   void SetUp() override { context.loadDialect<dist::DistDialect, func::FuncDialect>(); }
 
-  Case randomCase() {
+  Case randomCase() { return randomCase(dealer.mesh(), dealer.pick(0, 3)); }
+
+  Case randomCase(dist::Mesh mesh, int64_t rank) {
     static const int64_t kExtents[] = {1, 2, 3, 4, 5, 6, 7, 8, 12};
     Case c;
-    c.mesh = dealer.mesh();
-    int64_t rank = dealer.pick(0, 3);
+    c.mesh = std::move(mesh);
     for (int64_t d = 0; d < rank; ++d)
       c.shape.push_back(kExtents[dealer.pick(0, std::size(kExtents) - 1)]);
     c.source = dealer.sharding(c.mesh, rank, /*partial=*/true);
@@ -101,6 +102,24 @@ protected:
 TEST_F(ReshardTest, RandomPlacements) {
   for (int i = 0; i < 6000 && !HasFailure(); ++i)
     check(randomCase());
+}
+
+/// Four axes, up to seven ranks along each, terms that are apart among them; judged by the
+/// definition itself.
+TEST_F(ReshardTest, WideMeshes) {
+  for (int i = 0; i < 600 && !HasFailure(); ++i) {
+    Case c = randomCase(dealer.wideMesh(60), dealer.pick(1, 3));
+    const bool apart = i % 2 == 0 && c.source.isPartial();
+    if (apart)
+      c.source = ShardingAttr::get(&context, c.source.getDims(), c.source.getPartial(), true);
+    SCOPED_TRACE(c.describe());
+    const HostTensor whole = dealer.tensor(c.shape);
+    const RankTensors blocks = apart ? dealer.dealApart(whole, c.source, c.mesh, kNaN)
+                                     : dealer.deal(whole, c.source, c.mesh, kNaN);
+    const RankTensors moved = run(c, blocks);
+    ASSERT_EQ(static_cast<int64_t>(moved.size()), c.mesh.ranks());
+    expectDefined(moved, whole, c.target, c.mesh, kTolerance);
+  }
 }
 
 /// Nothing is exchanged for a value that lies where it should.
