@@ -3,6 +3,8 @@
 #include "dialects/Plan/Plan.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MathExtras.h"
+#include <limits>
 
 using namespace mlir;
 using namespace cleave::plan;
@@ -172,7 +174,8 @@ int64_t AxisTable::size(StringAttr meshAxis) const {
 int64_t AxisTable::size(ArrayRef<StringAttr> meshAxes) const {
   int64_t n = 1;
   for (StringAttr a : meshAxes)
-    n *= size(a);
+    if (llvm::MulOverflow(n, size(a), n))
+      return std::numeric_limits<int64_t>::max();
   return n;
 }
 

@@ -35,7 +35,7 @@ public:
   /// All of a list, in order.
   llvm::SmallVector<mlir::StringAttr> expand(mlir::ArrayAttr list) const;
   int64_t size(mlir::StringAttr meshAxis) const;
-  /// Product over the mesh axes `list` stands for.
+  /// Product over `meshAxes`; the largest number where it is beyond that.
   int64_t size(llvm::ArrayRef<mlir::StringAttr> meshAxes) const;
   /// How many ways `places`, which may be null, cut the dimension `dim`.
   int64_t ways(mlir::DictionaryAttr places, llvm::StringRef dim) const;

@@ -169,16 +169,18 @@ class Outputs(harness.Case):
         self.refused([CLEAVE, "compile", self.model, "-o", pipe], "file.write_failed")
 
     def test_interrupted_compilations_leave_no_binary(self):
-        """Stopped at many moments of the link: nothing, or all of it, under the name."""
+        """Stopped at many moments of the link: nothing, or all of it, under the name; and no
+        files of the work where the signal can be caught."""
         started = time.monotonic()
         whole = self.compiled(llama())
         length = time.monotonic() - started
         size = os.path.getsize(whole)
         for number in range(12):
-            out = self.path(f"train-{number}")
+            out, scratch = self.path(f"train-{number}"), self.path(f"scratch-{number}")
+            os.mkdir(scratch)
             process = subprocess.Popen([CLEAVE, "compile", self.model, "-o", out],
                                        stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                       start_new_session=True)
+                                       start_new_session=True, env={**os.environ, "TMPDIR": scratch})
             time.sleep(length * (0.4 + 0.05 * number))
             os.killpg(process.pid, signal.SIGINT if number % 2 else signal.SIGKILL)
             process.wait(timeout=harness.LIMIT)
@@ -186,7 +188,21 @@ class Outputs(harness.Case):
                 self.assertEqual(harness.run([out, "--info"]).returncode, 0)
                 self.assertLess(abs(os.path.getsize(out) - size), size // 10)
             if number % 2:
-                self.assertEqual(glob.glob(out + ".tmp*"), [])
+                self.assertEqual(glob.glob(out + ".tmp*") + glob.glob(scratch + "/cleave*"), [])
+
+    def test_devices_without_room(self):
+        """For the binary and for the files of the work; a small device where one can be made."""
+        full = self.path("full")
+        os.mkdir(full)
+        mounted = ["unshare", "-m", "sh", "-c", f'mount -t tmpfs -o size=100k tmpfs {full} && exec "$@"', "sh"]
+        if harness.run([*mounted, "true"]).returncode:
+            self.skipTest("no device can be mounted here")
+        for out, scratch in ((full + "/train", self.work), (self.path("train"), full)):
+            with self.subTest(out=out):
+                done = harness.run([*mounted, CLEAVE, "compile", self.model, "--json", "-o", out],
+                                   env={**os.environ, "TMPDIR": scratch})
+                self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+                self.assertEqual(json.loads(done.stdout)["error"]["kind"], "file.write_failed")
 
     def test_closed_standard_output(self):
         for command, code in (("inspect {m} >&-", 4), ("inspect {m} >/dev/full", 4),

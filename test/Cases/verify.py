@@ -255,6 +255,18 @@ class Faults(Verify):
 
 
 class Refusals(Verify):
+    def edited(self, path, changes):
+        """A copy of a file with some of its text replaced."""
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for old, new in changes:
+            self.assertIn(old, text)
+            text = text.replace(old, new, 1)
+        copy = self.fresh("edited", ".mlir")
+        with open(copy, "w", encoding="utf-8") as file:
+            file.write(text)
+        return copy
+
     def test_refused(self):
         t0 = golden("t0", "config.json")
         module = self.fresh("model", ".mlir")
@@ -263,6 +275,10 @@ class Refusals(Verify):
         for path, batch in ((plan, "4"), (other, "8")):
             run([CLEAVE, "compile", t0, "--cluster", "local:2", "--global-batch", batch,
                  "--emit=plan", "-o", path])
+        # 2 modulo 2^64.
+        many = self.edited(plan, (('"data" [2]', '"data" [3]'), ('"tensor" [1]', f'"tensor" [{(2 ** 64 + 2) // 3}]')))
+        self.refused([CLEAVE, "compile", t0, "--plan", many, "--cluster", "local:2", "--emit=dist"],
+                     "plan.ranks_mismatch")
         broken = self.fresh("program", ".mlir")
         with open(broken, "w", encoding="utf-8") as file:
             file.write("module {")
@@ -271,10 +287,18 @@ class Refusals(Verify):
                 ([t0, "--pin", "dp=2", "--init", golden("t0", "model.safetensors")], "verify.init_size"),
                 ([t0, "--plan", plan, "--against", other], "verify.batch_mismatch"),
                 ([t0, "--plan", plan, "--pin", "dp=2"], "plan.conflict"),
+                ([t0, "--plan", plan, "--cluster", "local:4"], "plan.ranks_mismatch"),
+                ([t0, "--plan", plan, "--global-batch", "8"], "plan.conflict"),
+                ([t0, "--plan", plan, "--set", "precision=bf16"], "plan.conflict"),
                 ([t0, "--pin", "dp=2", "--program", module], "verify.program_mismatch"),
                 ([t0, "--pin", "dp=2", "--program", broken], "verify.program_invalid"),
                 ([t0, "--pin", "dp=2", "--steps", "0"], "usage.bad_value"),
                 ([t0, "--pin", "tp=3"], "plan.heads_indivisible"),
+                ([t0, "--pin", "dp=16385"], "verify.too_many_ranks"),
+                ([t0, "--pin", f"dp={2 ** 62},tp={2 ** 62}"], "verify.too_many_ranks"),
+                ([t0, "--plan", many], "verify.too_many_ranks"),
+                ([t0, "--plan", many, "--cluster", "local:2"], "verify.too_many_ranks"),
+                ([t0, "--plan", plan, "--against", many], "verify.too_many_ranks"),
                 ([t0, "--plan", t0], "plan.unreadable")):
             with self.subTest(kind=kind):
                 self.refused([CLEAVE, "verify", *words], kind)

@@ -52,8 +52,6 @@ private:
   rt::Status cuda();
   rt::Status binary();
   void tellBinary() const;
-  rt::Status comparePlan();
-  rt::Status comparePrecision();
   rt::Status checkBudget();
 
   std::string textOf(mlir::ModuleOp op) {
@@ -148,53 +146,15 @@ rt::Status Compilation::import() {
 rt::Status Compilation::plan() {
   CLEAVE_RT_ASSIGN_OR_RETURN(chosen, planPhase(*module, request.plan, request.planFile));
   if (!request.planFile.empty())
-    CLEAVE_RT_RETURN_IF_ERROR(comparePlan());
-  CLEAVE_RT_RETURN_IF_ERROR(comparePrecision());
+    CLEAVE_RT_RETURN_IF_ERROR(comparePlan(request, solutionOf(*chosen)));
+  // What the recipe leaves open is what the plan says.
+  if (!request.recipe.precision)
+    request.recipe.precision = precisionOf(solutionOf(*chosen));
   return checkBudget();
 }
 
-/// A plan brings its batch along; what the recipe says of a step must be the same.
-rt::Status Compilation::comparePlan() {
-  auto batch = plan::entry<plan::BatchOp>(solutionOf(*chosen));
-  const rt::Recipe &recipe = request.recipe;
-  const std::tuple<const char *, std::optional<uint64_t>, int64_t> sizes[] = {
-      {"global_batch", recipe.globalBatch, batch.getGlobal()},
-      {"sequence_length", recipe.sequenceLength, batch.getSequence()},
-      {"micro_batch", recipe.microBatch, batch.getMicro()}};
-  for (auto [key, asked, planned] : sizes)
-    if (asked && *asked != static_cast<uint64_t>(planned))
-      return rt::userError("plan.conflict",
-                           fmt::format("\"{}\" is {} in the request and {} in the plan", key,
-                                       *asked, planned))
-          .withGiven(fmt::format("{}={}, --plan {}", key, *asked, request.planFile))
-          .withRule("a plan says its batch; a recipe beside it says the same or leaves it out")
-          .suggest(fmt::format("--set {}={}", key, planned))
-          .suggest("a plan made for this recipe: --emit=plan");
-  return rt::Status::success();
-}
-
-/// A plan brings its types along too; what the recipe leaves open is what the plan says.
-rt::Status Compilation::comparePrecision() {
-  const bool narrow = !solutionOf(*chosen).getOps<plan::PrecisionOp>().empty();
-  const rt::Precision planned = narrow ? rt::Precision::Bf16 : rt::Precision::Fp32;
-  // A model may have no operator that bears bf16.
-  const bool isPlanned =
-      request.planFile.empty() || !request.recipe.precision || *request.recipe.precision == planned;
-  if (!request.recipe.precision)
-    request.recipe.precision = planned;
-  if (isPlanned)
-    return rt::Status::success();
-  return rt::userError("plan.conflict",
-                       fmt::format("\"precision\" is {} in the request and {} in the plan",
-                                   rt::nameOf(*request.recipe.precision), rt::nameOf(planned)))
-      .withGiven(fmt::format("precision={}, --plan {}", rt::nameOf(*request.recipe.precision),
-                             request.planFile))
-      .withRule("a plan whose lines plan.precision say bf16 is one of precision bf16")
-      .suggest(fmt::format("--set precision={}", rt::nameOf(planned)));
-}
-
 rt::Status Compilation::exec() {
-  const bool narrow = !solutionOf(*chosen).getOps<plan::PrecisionOp>().empty();
+  const bool narrow = precisionOf(solutionOf(*chosen)) == rt::Precision::Bf16;
   if (narrow && !request.profile.narrowProducts)
     return rt::userError("precision.unsupported_on_target",
                          "this instruction set has no matrix products of bf16")

@@ -202,6 +202,38 @@ rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
   return request;
 }
 
+rt::Precision precisionOf(plan::SolutionOp solution) {
+  return solution.getOps<plan::PrecisionOp>().empty() ? rt::Precision::Fp32 : rt::Precision::Bf16;
+}
+
+rt::Status comparePlan(const CompileRequest &request, plan::SolutionOp solution) {
+  auto batch = plan::entry<plan::BatchOp>(solution);
+  const rt::Recipe &recipe = request.recipe;
+  const std::tuple<const char *, std::optional<uint64_t>, int64_t> sizes[] = {
+      {"global_batch", recipe.globalBatch, batch.getGlobal()},
+      {"sequence_length", recipe.sequenceLength, batch.getSequence()},
+      {"micro_batch", recipe.microBatch, batch.getMicro()}};
+  for (auto [key, asked, planned] : sizes)
+    if (asked && *asked != static_cast<uint64_t>(planned))
+      return rt::userError("plan.conflict",
+                           fmt::format("\"{}\" is {} in the request and {} in the plan", key,
+                                       *asked, planned))
+          .withGiven(fmt::format("{}={}, --plan {}", key, *asked, request.planFile))
+          .withRule("a plan says its batch; a recipe beside it says the same or leaves it out")
+          .suggest(fmt::format("--set {}={}", key, planned))
+          .suggest("a plan made for this recipe: --emit=plan");
+  const rt::Precision planned = precisionOf(solution);
+  if (recipe.precision.value_or(planned) == planned)
+    return rt::Status::success();
+  return rt::userError("plan.conflict",
+                       fmt::format("\"precision\" is {} in the request and {} in the plan",
+                                   rt::nameOf(*recipe.precision), rt::nameOf(planned)))
+      .withGiven(
+          fmt::format("precision={}, --plan {}", rt::nameOf(*recipe.precision), request.planFile))
+      .withRule("a plan whose lines plan.precision say bf16 is one of precision bf16")
+      .suggest(fmt::format("--set precision={}", rt::nameOf(planned)));
+}
+
 OptimizerSettings optimizerOf(const rt::Recipe &recipe) {
   OptimizerSettings settings;
   settings.beta1 = recipe.optimizer.beta1;

@@ -50,6 +50,13 @@ rt::Status fillPlanRequest(CompileRequest &request);
 /// `recipe.*`, `cluster.*`, `plan.*`, `config.*`.
 rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line);
 
+/// What the recipe says of a step (its batch, its types) must be what the file of `--plan`,
+/// read as `solution`, says. Errors: `plan.conflict`.
+rt::Status comparePlan(const CompileRequest &request, plan::SolutionOp solution);
+
+/// bf16 where some line of the plan asks for it.
+rt::Precision precisionOf(plan::SolutionOp solution);
+
 /// The optimizer's settings of a recipe.
 OptimizerSettings optimizerOf(const rt::Recipe &recipe);
 

@@ -24,6 +24,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <unistd.h>
 
 namespace cleave::tool {
@@ -78,14 +79,36 @@ private:
 };
 } // namespace
 
+/// Beyond these a step takes hours and all memory.
+static constexpr int64_t kMostRanks = 1 << 14;
+
+/// All ranks are played in one process.
+static rt::Status checkRankCount(int64_t ranks) {
+  if (ranks <= kMostRanks)
+    return rt::Status::success();
+  return rt::userError("verify.too_many_ranks", "more ranks than can be run beside each other here")
+      .withGiven(fmt::format("{} ranks", ranks))
+      .withRule(fmt::format("verify runs at most {} ranks", kMostRanks))
+      .suggest("the same layout with fewer data ranks");
+}
+
+/// The product, or the largest number where it is beyond that.
+static int64_t product(std::initializer_list<int64_t> degrees) {
+  int64_t n = 1;
+  for (int64_t degree : degrees)
+    if (__builtin_mul_overflow(n, degree, &n))
+      return std::numeric_limits<int64_t>::max();
+  return n;
+}
+
 static int64_t ranksOf(mlir::ModuleOp plan) {
   const plan::AxisTable axes(solutionOf(plan));
   return axes.size(axes.names);
 }
 
-static rt::Status checkAgainst(mlir::ModuleOp plan, mlir::ModuleOp model) {
+static rt::Status checkPlanOf(mlir::ModuleOp plan, mlir::ModuleOp model, int64_t ranks) {
   return withDiagnostics(*model.getContext(),
-                         [&] { return checkPlan(solutionOf(plan), model, ranksOf(plan)); });
+                         [&] { return checkPlan(solutionOf(plan), model, ranks); });
 }
 
 rt::Status Verification::readModel() {
@@ -103,20 +126,24 @@ rt::Status Verification::readModel() {
 rt::Status Verification::makePlan() {
   if (!request.plan.planFile.empty()) {
     CLEAVE_RT_ASSIGN_OR_RETURN(layout, readPlan(context, request.plan.planFile));
-    return checkAgainst(*layout, *model);
+    const int64_t ranks = request.plan.cluster ? request.plan.cluster->ranks() : ranksOf(*layout);
+    CLEAVE_RT_RETURN_IF_ERROR(checkRankCount(ranksOf(*layout)));
+    CLEAVE_RT_RETURN_IF_ERROR(checkPlanOf(*layout, *model, ranks));
+    return comparePlan(request.plan, solutionOf(*layout));
   }
   PlanRequest &wanted = request.plan.plan;
   Pins &pins = wanted.pins;
-  const int64_t inner = pins.tp.value_or(1) * pins.cp.value_or(1) * pins.pp.value_or(1);
-  wanted.ranks = pins.dp.value_or(1) * inner;
+  const int64_t inner = product({pins.tp.value_or(1), pins.cp.value_or(1), pins.pp.value_or(1)});
+  wanted.ranks = product({pins.dp.value_or(1), inner});
   CLEAVE_RT_RETURN_IF_ERROR(fillPlanRequest(request.plan));
+  CLEAVE_RT_RETURN_IF_ERROR(checkRankCount(wanted.ranks));
   if (!request.plan.recipe.globalBatch) {
     const int64_t dp =
         pins.dp.value_or(std::max<int64_t>(wanted.ranks / std::max<int64_t>(inner, 1), 1));
     const int64_t micros = pins.pp.value_or(1) > 1 ? *pins.pp + 1 : 2;
     if (!pins.microBatch)
       pins.microBatch = 1;
-    wanted.globalBatch = dp * micros * *pins.microBatch;
+    wanted.globalBatch = product({dp, micros, *pins.microBatch});
   }
   CLEAVE_RT_ASSIGN_OR_RETURN(layout, planPhase(*model, wanted));
   return rt::Status::success();
@@ -246,7 +273,8 @@ rt::Status Verification::run() {
   CLEAVE_RT_RETURN_IF_ERROR(makePlan());
   if (!request.against.empty()) {
     CLEAVE_RT_ASSIGN_OR_RETURN(against, readPlan(context, request.against));
-    CLEAVE_RT_RETURN_IF_ERROR(checkAgainst(*against, *model));
+    CLEAVE_RT_RETURN_IF_ERROR(checkRankCount(ranksOf(*against)));
+    CLEAVE_RT_RETURN_IF_ERROR(checkPlanOf(*against, *model, ranksOf(*against)));
     CLEAVE_RT_RETURN_IF_ERROR(checkSameBatch(*layout, *against));
   }
   if (!request.program.empty())

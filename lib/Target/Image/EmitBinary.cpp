@@ -10,11 +10,13 @@
 #include "cleave/Support/Diagnostics.h"
 #include "cleave/Target/Image/Image.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "runtime/Base/Files.h"
 #include "runtime/Schema/Unroll.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Program.h"
+#include "llvm/Support/Signals.h"
+#include <cerrno>
+#include <cstring>
 
 using namespace mlir;
 namespace cleave {
@@ -118,26 +120,32 @@ static OwningOpRef<ModuleOp> mainModule(MLIRContext *context, const rt::Image &i
 }
 
 namespace {
-/// A folder for intermediate files that goes when its owner does.
-class ScratchFolder {
+/// Intermediate files, which go when their owner does, and with a signal that ends the process.
+class ScratchFiles {
 public:
-  static rt::StatusOr<ScratchFolder> make() {
+  ScratchFiles() = default;
+  ScratchFiles(const ScratchFiles &) = delete;
+  ScratchFiles &operator=(const ScratchFiles &) = delete;
+  ~ScratchFiles() {
+    for (const std::string &path : paths) {
+      llvm::sys::fs::remove(path);
+      llvm::sys::DontRemoveFileOnSignal(path);
+    }
+  }
+
+  /// The name of an empty file.
+  rt::StatusOr<std::string> make(StringRef ending) {
     SmallString<128> path;
-    if (std::error_code error = llvm::sys::fs::createUniqueDirectory("cleave", path))
-      return rt::runError("file.write_failed",
-                          "cannot make a temporary folder: " + error.message());
-    return ScratchFolder(path.str().str());
+    if (std::error_code error = llvm::sys::fs::createTemporaryFile("cleave", ending, path))
+      return rt::runError("file.write_failed", "cannot make a temporary file: " + error.message());
+    paths.push_back(path.str().str());
+    std::string ignored;
+    llvm::sys::RemoveFileOnSignal(path, &ignored);
+    return paths.back();
   }
-  ScratchFolder(ScratchFolder &&other) : path(std::exchange(other.path, "")) {}
-  ~ScratchFolder() {
-    if (!path.empty())
-      llvm::sys::fs::remove_directories(path);
-  }
-  std::string file(const char *name) const { return path + "/" + name; }
 
 private:
-  explicit ScratchFolder(std::string path) : path(std::move(path)) {}
-  std::string path;
+  std::vector<std::string> paths;
 };
 } // namespace
 
@@ -153,7 +161,17 @@ static rt::Status writeObject(ModuleOp module, const cpu::Profile &profile,
   });
   if (!compiled.ok())
     return compiled;
-  return rt::writeFileAtomically(path, std::string(object->getBuffer()));
+  std::error_code error;
+  llvm::raw_fd_ostream out(path, error);
+  if (!error) {
+    out << object->getBuffer();
+    out.close();
+    error = out.error();
+    out.clear_error();
+  }
+  if (error)
+    return rt::systemError("file.write_failed", "cannot write '" + path + "'", error.value());
+  return rt::Status::success();
 }
 
 static rt::StatusOr<std::string> findDriver() {
@@ -165,13 +183,13 @@ static rt::StatusOr<std::string> findDriver() {
       .suggest("apt-get install g++");
 }
 
-static rt::Status link(const LinkSettings &settings, const ScratchFolder &folder,
-                       const std::string &output) {
+static rt::Status link(const LinkSettings &settings, ArrayRef<std::string> objects,
+                       const std::string &log, const std::string &output) {
   auto driver = findDriver();
   if (!driver.ok())
     return driver.status();
-  std::vector<std::string> words = {*driver, "-o", output, folder.file("main.o"),
-                                    folder.file("kernels.o")};
+  std::vector<std::string> words = {*driver, "-o", output};
+  llvm::append_range(words, objects);
   for (const char *name : kLibraries) {
     std::string path = settings.libraries + "/lib" + name + ".a";
     if (!llvm::sys::fs::exists(path))
@@ -184,13 +202,14 @@ static rt::Status link(const LinkSettings &settings, const ScratchFolder &folder
   for (const char *system : {"-ldnnl", "-lfmt", "-lpthread", "-lm"})
     words.push_back(system);
   SmallVector<StringRef> refs(words.begin(), words.end());
-  std::string log = folder.file("link.log");
   std::optional<StringRef> redirects[] = {std::nullopt, StringRef(log), StringRef(log)};
   std::string message;
   int code = llvm::sys::ExecuteAndWait(*driver, refs, std::nullopt, redirects, 0, 0, &message);
   if (code == 0)
     return rt::Status::success();
   auto text = llvm::MemoryBuffer::getFile(log);
+  if (text && (*text)->getBuffer().contains(std::strerror(ENOSPC)))
+    return rt::systemError("file.write_failed", "cannot write '" + output + "'", ENOSPC);
   return rt::missingError("emit.link_failed", "linking the training binary failed")
       .withGiven(text ? (*text)->getBuffer().str() : message)
       .withRule("libdnnl-dev and libfmt-dev are installed")
@@ -199,18 +218,17 @@ static rt::Status link(const LinkSettings &settings, const ScratchFolder &folder
 
 rt::Status emitBinary(const CompiledImage &image, const cpu::Profile &profile,
                       const LinkSettings &settings, const std::string &output) {
-  auto folder = ScratchFolder::make();
-  if (!folder.ok())
-    return folder.status();
+  ScratchFiles scratch;
+  CLEAVE_RT_ASSIGN_OR_RETURN(const std::string kernelsObject, scratch.make("kernels.o"));
+  CLEAVE_RT_ASSIGN_OR_RETURN(const std::string mainObject, scratch.make("main.o"));
+  CLEAVE_RT_ASSIGN_OR_RETURN(const std::string log, scratch.make("link.log"));
   OwningOpRef<ModuleOp> kernels = image.kernels.get().clone();
-  if (rt::Status s = writeObject(*kernels, profile, folder->file("kernels.o")); !s.ok())
-    return s;
+  CLEAVE_RT_RETURN_IF_ERROR(writeObject(*kernels, profile, kernelsObject));
   auto plugin = llvm::MemoryBuffer::getFile(settings.libraries + "/" + kMpiPlugin);
   auto main =
       mainModule(kernels->getContext(), image.image, plugin ? (*plugin)->getBuffer() : StringRef());
-  if (rt::Status s = writeObject(*main, profile, folder->file("main.o")); !s.ok())
-    return s;
-  return link(settings, *folder, output);
+  CLEAVE_RT_RETURN_IF_ERROR(writeObject(*main, profile, mainObject));
+  return link(settings, {mainObject, kernelsObject}, log, output);
 }
 
 } // namespace cleave
