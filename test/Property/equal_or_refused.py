@@ -44,6 +44,16 @@ def documented_kinds(path):
     return kinds
 
 
+def run_program(command, folder):
+    """The exit code of a command, and what it said."""
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, cwd=folder,
+                              timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        raise Wrong(f"no end after {LIMIT} s: {' '.join(command)}") from None
+    return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+
+
 class Case:
     """One draw, and what became of it."""
 
@@ -69,18 +79,14 @@ class Case:
         command = [self.cleave, *words, "--json"]
         self.commands.append(" ".join(f"'{word}'" if "[" in word or " " in word else word
                                       for word in command))
-        try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True,
-                                  cwd=self.folder, timeout=LIMIT)
-        except subprocess.TimeoutExpired:
-            raise Wrong(f"no end after {LIMIT} s") from None
-        said = (done.stdout + done.stderr).decode(errors="replace")
-        if done.returncode == 0:
+        code, out, err = run_program(command, self.folder)
+        said = out + err
+        if code == 0:
             return None
-        if done.returncode != 2:
-            raise Wrong(f"exit code {done.returncode}\n{said}")
+        if code != 2:
+            raise Wrong(f"exit code {code}\n{said}")
         try:
-            error = json.loads(done.stdout)["error"]
+            error = json.loads(out)["error"]
         except (ValueError, KeyError):
             raise Wrong(f"no error in JSON\n{said}") from None
         if error["kind"] not in self.kinds:
@@ -89,28 +95,34 @@ class Case:
             raise Wrong(f"a refusal without a rule or a suggestion\n{said}")
         return error["kind"]
 
+    def draw(self):
+        """What refuses the request, if anything does; the words of the request, and of its plan."""
+        self.config = models.model(self.random)
+        request = layouts.request(self.random, self.config)
+        self.write("config.json", json.dumps(self.config, indent=1))
+        self.settings = [word for key, value in request["settings"].items()
+                         for word in ("--set", f"{key}={value}")]
+        cluster = ["--cluster", f"local:{request['ranks']}", *self.settings]
+        batch = ["--seq-len", str(request["sequence"]), "--global-batch", str(request["global_batch"])]
+        pins = ["--pin", ",".join(f"{key}={value}" for key, value in request["pins"].items())]
+        if self.random.random() < 0.5:
+            return None, [*cluster, *batch], pins
+        if refused := self.run("compile", "config.json", *cluster, *batch, *pins, "--emit=plan", "-o", "made.mlir"):
+            return refused, None, None
+        self.run("compile", "config.json", "--emit=nn", "-o", "model.mlir")
+        known = names.Names(self.read("model.mlir"))
+        self.write("plan.mlir", edits.edited(self.random, self.read("made.mlir"), known))
+        # Sizes are the plan's own.
+        return None, cluster, ["--plan", "plan.mlir"]
+
     def outcome(self):
         """equal, or the kind of the refusal."""
-        config = models.model(self.random)
-        request = layouts.request(self.random, config)
-        self.write("config.json", json.dumps(config, indent=1))
-        wanted = ["--seq-len", str(request["sequence"]), "--global-batch", str(request["global_batch"]),
-                  "--cluster", f"local:{request['ranks']}"]
-        for key, value in request["settings"].items():
-            wanted += ["--set", f"{key}={value}"]
-        plan = ["--pin", ",".join(f"{key}={value}" for key, value in request["pins"].items())]
-        if self.random.random() < 0.5:
-            refused = self.run("compile", "config.json", *wanted, *plan, "--emit=plan", "-o", "made.mlir")
-            if refused:
-                return refused
-            self.run("compile", "config.json", "--emit=nn", "-o", "model.mlir")
-            text = edits.edited(self.random, self.read("made.mlir"), names.Names(self.read("model.mlir")))
-            self.write("plan.mlir", text)
-            # Sizes are the plan's own.
-            wanted, plan = wanted[4:], ["--plan", "plan.mlir"]
+        refused, wanted, plan = self.draw()
+        if refused:
+            return refused
         size = ["--full-size"] if self.random.random() < 0.75 else []
         # Rounding grows with depth, and more from step to step.
-        steps = "1" if models.layers(config) > 8 else "2"
+        steps = "1" if models.layers(self.config) > 8 else "2"
         refused = self.run("verify", "config.json", *wanted, *plan, *size, "--steps", steps)
         compiled = self.run("compile", "config.json", *wanted, *plan, "--emit=image", "-o", "image")
         if refused != compiled:
@@ -118,11 +130,11 @@ class Case:
         return refused or "equal"
 
 
-def judge(tools, seed, number, parent):
+def judge(kind, tools, seed, number, parent):
     """(number, outcome, what went wrong) of a case; its folder stays if something did."""
     folder = os.path.join(parent, f"{seed}-{number}")
     os.mkdir(folder)
-    case = Case(tools, seed, number, folder)
+    case = kind(tools, seed, number, folder)
     try:
         return number, case.outcome(), None
     except Wrong as wrong:
@@ -137,7 +149,7 @@ def show(parent, seed, number, wrong):
         print(file.read(), flush=True)
 
 
-def main():
+def main(kind=Case):
     parser = argparse.ArgumentParser()
     parser.add_argument("cleave")
     parser.add_argument("formats")
@@ -155,7 +167,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         numbers = range(options.first, options.first + options.count)
         for number, outcome, wrong in pool.map(
-                lambda n: judge(tools, options.seed, n, parent), numbers):
+                lambda n: judge(kind, tools, options.seed, n, parent), numbers):
             counts[outcome] += 1
             if options.v:
                 print(number, outcome, flush=True)
