@@ -3,8 +3,8 @@
 // Enumerated from what can be pinned, not from a list: every degree of data, context,
 // tensor and pipeline parallelism whose product is at most 8, with every combination of
 // sequence and vocabulary cut, ZeRO stage, recomputation, micro-batches, schedule, and
-// pieces of classifier and loss. Each equals one rank to 1e-9. `scripts/test --all-layouts`
-// runs them; `LayoutsTest` is the spread that every run has.
+// pieces of classifier and loss; experts over every part of the ranks. Each equals one rank to
+// 1e-9. `scripts/test --all-layouts` runs them; `LayoutsTest` is the spread that every run has.
 //
 //===----------------------------------------------------------------------===//
 
@@ -105,6 +105,43 @@ static std::vector<Layout> allLayouts() {
   return out;
 }
 
+/// Whether a pin can deal the four experts of t0-moe out over `ep` ranks.
+static bool dealsOutExperts(int64_t ep, int64_t dp, int64_t tp) {
+  return 4 % ep == 0 && (dp % ep == 0 || ep == tp || ep == dp * tp);
+}
+
+/// Experts over every part of data and tensor, beside every degree and ZeRO stage; what else
+/// there is, in turn.
+static std::vector<Layout> expertLayouts() {
+  std::vector<Layout> out;
+  auto add = [&](int64_t pp, int64_t dp, int64_t cp, int64_t tp, int64_t ep, int64_t zero) {
+    static constexpr const char *schedules[] = {"1f1b", "gpipe", "zb-h1"};
+    const auto number = static_cast<int64_t>(out.size());
+    Layout layout{"", dp, tp, tp > 1 && number % 2 == 0, number % 3 != 0};
+    layout.batch = batchFor(dp);
+    layout.pp = pp;
+    layout.cp = cp;
+    layout.experts = ep;
+    layout.zero = zero;
+    layout.recompute = number % 5 < 2;
+    layout.schedule = pp > 1 ? schedules[number % 3] : "1f1b";
+    layout.microBatches = pp > 1 || number % 4 == 1 ? layout.batch / dp : 1;
+    layout.name = (pp > 1 ? "pp" + std::to_string(pp) + "_" + layout.schedule + "_" : "") + "dp" +
+                  std::to_string(dp) + "_cp" + std::to_string(cp) + "_tp" + std::to_string(tp) +
+                  "_ep" + std::to_string(ep) + "_zero" + std::to_string(zero);
+    out.push_back(layout);
+  };
+  for (int64_t pp = 1; pp <= kLayers; ++pp)
+    for (int64_t dp = 1; pp * dp <= 8; ++dp)
+      for (int64_t cp = 1; pp * dp * cp <= 8; ++cp)
+        for (int64_t tp = 1; pp * dp * cp * tp <= 8; ++tp)
+          for (int64_t ep = 1; ep <= dp * tp; ++ep)
+            for (int64_t zero = 0; zero <= (dp * cp > 1 ? 3 : 0); ++zero)
+              if (dealsOutHeads(tp) && dealsOutExperts(ep, dp, tp))
+                add(pp, dp, cp, tp, ep, zero);
+  return out;
+}
+
 namespace cleave::test {
 void PrintTo(const Layout &layout, std::ostream *os) { *os << layout.name; }
 } // namespace cleave::test
@@ -136,13 +173,17 @@ TEST(Refused, HeadsThatCannotBeDealtOut) {
 }
 
 static const std::string kModels[] = {"t0", "t0-tied", "t0-vocab251", "gpt2-mini"};
+static std::string nameOf(const testing::TestParamInfo<AllLayouts::ParamType> &info) {
+  std::string name = std::get<0>(info.param) + "_" + std::get<1>(info.param).name;
+  for (char &c : name)
+    c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
+}
 INSTANTIATE_TEST_SUITE_P(All, AllLayouts,
                          testing::Combine(testing::ValuesIn(kModels),
                                           testing::ValuesIn(allLayouts())),
-                         [](const testing::TestParamInfo<AllLayouts::ParamType> &info) {
-                           std::string name =
-                               std::get<0>(info.param) + "_" + std::get<1>(info.param).name;
-                           for (char &c : name)
-                             c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-                           return name;
-                         });
+                         nameOf);
+INSTANTIATE_TEST_SUITE_P(Experts, AllLayouts,
+                         testing::Combine(testing::Values("t0-moe"),
+                                          testing::ValuesIn(expertLayouts())),
+                         nameOf);
