@@ -33,7 +33,9 @@ int report(const Error &error, bool json) {
 /// Before the processes of a launch know each other, one on each host speaks; the
 /// others give it time to, since a launcher ends all when the first has gone.
 int reportOnce(const Error &error, bool json, const std::optional<Launch> &launch) {
-  if (!launch || launch->localProcess == 0)
+  // On the host of process 0, that is the one that others may miss.
+  const bool isNext = launch && launch->process == 1 && launch->localProcess == 1;
+  if (!launch || launch->localProcess == 0 || (isNext && error.kind == "comm.no_leader"))
     return report(error, json);
   std::this_thread::sleep_for(std::chrono::seconds(1));
   return static_cast<int>(error.exitCode);

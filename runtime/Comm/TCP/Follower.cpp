@@ -78,7 +78,7 @@ Status Follower::enter() {
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, longest);
   } while (Clock::now() < deadline);
-  return runError("comm.unreachable",
+  return runError("comm.no_leader",
                   fmt::format("process {} on host {} did not find process 0 at {} within {}",
                               place.process, Presence::ofSelf().host, place.host,
                               secondsText(place.limit)))
@@ -89,7 +89,7 @@ Status Follower::enter() {
 }
 
 Error Follower::leaderIsGone() const {
-  return runError("comm.rank_lost", "process 0 was lost before all had met")
+  return runError("comm.no_leader", "process 0 was lost before all had met")
       .withGiven(leaderAddress.text())
       .withRule("every process of a run answers until its end")
       .suggest("see what ended it: its last lines, or the system for lack of memory");
@@ -107,7 +107,7 @@ StatusOr<std::optional<Frame>> Follower::askLeader() {
   if (!isThere || !leader.isOpen())
     return leaderIsGone();
   if (Clock::now() - heard > silenceOfLeader)
-    return runError("comm.unreachable",
+    return runError("comm.no_leader",
                     fmt::format("process 0 at {} did not answer for {}", leaderAddress.text(),
                                 secondsText(silenceOfLeader)))
         .withRule("every process of a run answers until its end")
@@ -157,7 +157,7 @@ Status Follower::openControl() {
       return {};
     }
   } while (Clock::now() < deadline);
-  return runError("comm.unreachable",
+  return runError("comm.no_leader",
                   fmt::format("process {} cannot reach process 0 again: {}", place.process, tried))
       .withRule("processes without an MPI meet at an address and a port of process 0");
 }

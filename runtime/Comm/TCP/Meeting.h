@@ -58,7 +58,8 @@ struct Contact {
 
 /// Waits for all; a contact for each process, in order, that of this one empty.
 /// `comm.port_taken` (exit 2) where the first process can't listen,
-/// `comm.unreachable` where processes can't reach each other in time,
+/// `comm.no_leader` where the first process is not found in time, or lost,
+/// `comm.unreachable` where others don't come or can't reach each other in time,
 /// `comm.rank_lost` where one that had come went, `runtime.bad_launch` (exit 2) where
 /// two have the same number or were told of different numbers of processes,
 /// `comm.stopped` (exit 130) where one was told to wait no longer.

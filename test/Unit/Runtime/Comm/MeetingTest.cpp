@@ -176,7 +176,7 @@ TEST(Meeting, AFirstOneThatIsNotThereIsNamed) {
   made.limit = std::chrono::milliseconds(300);
   const Result result = meet(made);
   ASSERT_FALSE(result.ok());
-  EXPECT_EQ(result.error().kind, "comm.unreachable");
+  EXPECT_EQ(result.error().kind, "comm.no_leader");
   EXPECT_NE(
       result.error().given.find("127.0.0.1:" + std::to_string(port) + " (Connection refused)"),
       std::string::npos)
@@ -184,7 +184,7 @@ TEST(Meeting, AFirstOneThatIsNotThereIsNamed) {
   made.host = "no.such.host.invalid";
   const Result nowhere = meet(made);
   ASSERT_FALSE(nowhere.ok());
-  EXPECT_EQ(nowhere.error().kind, "comm.unreachable");
+  EXPECT_EQ(nowhere.error().kind, "comm.no_leader");
   EXPECT_NE(nowhere.error().given.find("no.such.host.invalid ("), std::string::npos);
 }
 
