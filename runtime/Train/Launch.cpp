@@ -90,7 +90,8 @@ StatusOr<std::unique_ptr<ProcessTeam>> joinOverMpi(const Launch &launch, std::st
         .withRule("the launcher belongs to the MPI of the plugin")
         .suggest(fmt::format("the mpirun of {}", transport.library))
         .suggest("CLEAVE_MPI_PLUGIN=FILE with a plugin for the launcher's MPI, see "
-                 "docs/Formats.md");
+                 "docs/Formats.md")
+        .suggest("--transport tcp, under Slurm or where MASTER_ADDR and MASTER_PORT are set");
   return ProcessTeam::connect(transport, std::move(options));
 }
 

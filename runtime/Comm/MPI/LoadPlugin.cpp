@@ -24,6 +24,7 @@ StatusOr<CleaveTransport> openTransport(const char *path, std::string_view embed
     if (embedded.empty())
       return missing("this binary was made without MPI")
           .suggest("install libopenmpi-dev, run scripts/build, and compile the model again")
+          .suggest("--transport tcp, under Slurm or where MASTER_ADDR and MASTER_PORT are set")
           .suggest("start it once, without a launcher: its ranks are then threads");
     memory = FileDescriptor(::memfd_create("libcleave_mpi.so", MFD_CLOEXEC));
     if (!memory.valid())
@@ -39,7 +40,8 @@ StatusOr<CleaveTransport> openTransport(const char *path, std::string_view embed
     return missing("the MPI plugin cannot be opened on this machine")
         .withGiven(reason ? reason : name)
         .suggest("install the MPI that Cleave was built with (Debian: openmpi-bin)")
-        .suggest("CLEAVE_MPI_PLUGIN=FILE with a plugin built here, see docs/Formats.md");
+        .suggest("CLEAVE_MPI_PLUGIN=FILE with a plugin built here, see docs/Formats.md")
+        .suggest("--transport tcp, under Slurm or where MASTER_ADDR and MASTER_PORT are set");
   }
   const auto open = reinterpret_cast<CleaveOpenTransport>(::dlsym(library, "cleaveOpenTransport"));
   CleaveTransport transport = {};
