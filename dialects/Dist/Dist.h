@@ -77,4 +77,18 @@ HostTensor joinBlocks(llvm::ArrayRef<const HostTensor *> blocks, llvm::ArrayRef<
 /// The axes of an ArrayAttr of strings.
 Axes axesOf(mlir::ArrayAttr list);
 
+/// On a module: that exchanges may run beside the computation.
+inline constexpr llvm::StringLiteral kOverlapAttr = "dist.overlap";
+/// On an exchange in a block that repeats: it is done beside the computation, an iteration
+/// early or late. The number (i64) is that of its bucket, which no other block has.
+inline constexpr llvm::StringLiteral kAheadAttr = "dist.ahead", kBehindAttr = "dist.behind";
+
+/// Exchanges that travel together.
+struct Bucket {
+  int64_t number = 0;
+  bool isAhead = false;
+};
+/// The bucket of an exchange, if it is in one.
+std::optional<Bucket> bucketOf(mlir::Operation *exchange);
+
 } // namespace cleave::dist

@@ -111,6 +111,14 @@ static void forEachOfBlock(ArrayRef<int64_t> global, ArrayRef<int64_t> local,
   });
 }
 
+std::optional<Bucket> bucketOf(Operation *exchange) {
+  if (auto number = exchange->getAttrOfType<IntegerAttr>(kAheadAttr))
+    return Bucket{number.getInt(), true};
+  if (auto number = exchange->getAttrOfType<IntegerAttr>(kBehindAttr))
+    return Bucket{number.getInt(), false};
+  return std::nullopt;
+}
+
 HostTensor cutBlock(const HostTensor &whole, ShardingAttr sharding, const Mesh &mesh,
                     int64_t rank) {
   HostTensor block(localShape(whole.shape, sharding, mesh));

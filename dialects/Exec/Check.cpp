@@ -9,6 +9,7 @@
 #include "dialects/Exec/Exec.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -45,6 +46,8 @@ public:
       groups[group.getName()] =
           group.getMembers() ? static_cast<int64_t>(group.getMembers()->size()) : *members;
       groupNames.push_back(group.getName());
+      if (group.getBeside())
+        besideGroups.insert(group.getName());
     }
     for (Operation &op : program.getBody().front())
       if (failed(checkPart(op)))
@@ -89,8 +92,17 @@ private:
   }
 
   LogicalResult checkCommand(CommandOpInterface command, int64_t iterations) {
+    const bool isRepeated = command->getParentOfType<RepeatOp>() != nullptr;
+    if (!isRepeated && command.getAhead() != 0)
+      return command->emitOpError("is ahead of the turns of a repeat, but stands in none");
+    if (auto bucket = dyn_cast<BesideOp>(command.getOperation())) {
+      for (Operation &exchange : bucket.getBody().front())
+        if (failed(checkCommand(cast<CommandOpInterface>(exchange), iterations)))
+          return failure();
+      return success();
+    }
     for (AtAttr at : command.getAddresses()) {
-      if (at.getStep() != 0 && isa<EntryOp>(command->getParentOp()))
+      if ((at.getStep() != 0 || at.getPeriod() != 0) && !isRepeated)
         return command->emitOpError()
                << "moves by " << at.getStep() << " bytes outside of a repeat";
       if (failed(checkAddress(command, at, command.getAlignment(), iterations)))
@@ -105,17 +117,23 @@ private:
     if (it == groups.end())
       return command->emitOpError()
              << "names no group: " << group << "; groups: " << listOf(groupNames);
+    if (isa<BesideOp>(command->getParentOp()) != besideGroups.contains(group.getValue()))
+      return command->emitOpError()
+             << "is " << (besideGroups.contains(group.getValue()) ? "not " : "")
+             << "in a bucket, which the group " << group << " is "
+             << (besideGroups.contains(group.getValue()) ? "for" : "not for");
     return command.verifyGroup(it->second);
   }
 
-  /// The first and the last iteration reach furthest.
+  /// The first and the last iteration reach furthest, or the last of a period.
   LogicalResult checkAddress(Operation *op, AtAttr at, int64_t alignment, int64_t iterations) {
     auto it = segments.find(at.getSegment().getValue());
     if (it == segments.end())
       return op->emitOpError() << "names no segment: " << at.getSegment()
                                << "; segments: " << listOf(segmentNames);
-    for (int64_t i : {int64_t(0), iterations - 1}) {
-      int64_t offset = at.getOffset() + i * at.getStep();
+    const int64_t places = at.getPeriod() ? std::min(at.getPeriod(), iterations) : iterations;
+    for (int64_t i : {int64_t(0), places - 1}) {
+      int64_t offset = at.offsetIn(i);
       if (offset >= 0 && at.getBytes() <= it->second - offset)
         continue;
       InFlightDiagnostic error = op->emitOpError()
@@ -203,6 +221,7 @@ private:
   dist::Mesh mesh;
   SymbolTableCollection &symbols;
   llvm::StringMap<int64_t> segments, groups;
+  llvm::StringSet<> besideGroups;
   SmallVector<StringRef> segmentNames, groupNames;
 };
 } // namespace

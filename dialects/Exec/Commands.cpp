@@ -12,7 +12,7 @@ using namespace cleave::exec;
 
 /// How often `command` runs.
 static int64_t iterationsOf(Operation *command) {
-  auto repeat = dyn_cast_or_null<RepeatOp>(command->getParentOp());
+  auto repeat = command->getParentOfType<RepeatOp>();
   return repeat ? std::clamp<int64_t>(repeat.getIterations(), 1, RepeatOp::kMaxCount) : 1;
 }
 
@@ -20,10 +20,11 @@ static int64_t iterationsOf(Operation *command) {
 static int64_t overlap(Operation *command, AtAttr a, AtAttr b) {
   if (a.getSegment() != b.getSegment() || a.getBytes() == 0 || b.getBytes() == 0)
     return -1;
-  int64_t distance = b.getOffset() - a.getOffset(), step = b.getStep() - a.getStep();
-  int64_t iterations = step == 0 ? 1 : iterationsOf(command);
-  for (int64_t i = 0; i < iterations; ++i, distance += step)
-    if (distance < a.getBytes() && distance > -b.getBytes())
+  const bool isEven = a.getStep() == b.getStep() && a.getPeriod() == b.getPeriod();
+  int64_t iterations = isEven ? 1 : iterationsOf(command);
+  for (int64_t i = 0; i < iterations; ++i)
+    if (int64_t distance = b.offsetIn(i) - a.offsetIn(i);
+        distance < a.getBytes() && distance > -b.getBytes())
       return i;
   return -1;
 }
@@ -33,7 +34,7 @@ static LogicalResult verifyApart(Operation *command, AtAttr source, AtAttr targe
   if (i < 0)
     return success();
   InFlightDiagnostic error = command->emitOpError() << "has source and target that overlap";
-  if (isa<RepeatOp>(command->getParentOp()))
+  if (command->getParentOfType<RepeatOp>())
     error << " in iteration " << i;
   return error;
 }
@@ -283,8 +284,36 @@ LogicalResult AllToAllOp::verifyGroup(int64_t members) {
 }
 
 //===----------------------------------------------------------------------===//
+// Buckets
+//===----------------------------------------------------------------------===//
+
+SmallVector<AtAttr> BesideOp::getAddresses() {
+  SmallVector<AtAttr> all;
+  for (auto exchange : getBody().getOps<CommandOpInterface>())
+    llvm::append_range(all, exchange.getAddresses());
+  return all;
+}
+
+StringAttr BesideOp::getGroupAttr() {
+  return cast<CommandOpInterface>(getBody().front().front()).getGroupAttr();
+}
+
+// Its exchanges state theirs.
+uint64_t BesideOp::getBytes() { return 0; }
+uint64_t BesideOp::getFlops() { return 0; }
+
+SmallVector<AtAttr> AwaitOp::getAddresses() { return {}; }
+
+//===----------------------------------------------------------------------===//
 // Messages
 //===----------------------------------------------------------------------===//
+
+int64_t BesideOp::getMessageBytes(int64_t members) {
+  int64_t bytes = 0;
+  for (auto exchange : getBody().getOps<CommandOpInterface>())
+    bytes += exchange.getMessageBytes(members);
+  return bytes;
+}
 
 int64_t AllReduceOp::getMessageBytes(int64_t members) {
   return members > 1 ? getTarget().getBytes() : 0;

@@ -5,11 +5,14 @@ include "dialects/Exec/ExecBase.td"
 
 /// `methods`: those of the interface that are not the default.
 class Exec_Command<string mnemonic, dag args, string format, list<string> methods = []>
-  : Exec_Op<mnemonic, [ParentOneOf<["EntryOp", "RepeatOp"]>,
+  : Exec_Op<mnemonic, [ParentOneOf<["EntryOp", "RepeatOp", "BesideOp"]>,
                        DeclareOpInterfaceMethods<Exec_CommandInterface, methods>]> {
   let arguments = !con(args, (ins StrAttr:$label, DefaultValuedAttr<Exec_Size, "0">:$bytes,
-                                  DefaultValuedAttr<Exec_Size, "0">:$flops));
-  let assemblyFormat = "$label " # format # [{ (`bytes` $bytes^)? (`flops` $flops^)? attr-dict }];
+                                  DefaultValuedAttr<Exec_Size, "0">:$flops,
+                                  DefaultValuedAttr<SI64Attr, "0">:$ahead));
+  let assemblyFormat = "$label " # format # [{
+    (`bytes` $bytes^)? (`flops` $flops^)? (`ahead` $ahead^)? attr-dict
+  }];
   let hasVerifier = 1;
 }
 
@@ -145,11 +148,46 @@ def Exec_AllToAllOp : Exec_Exchange<"all_to_all",
   }];
 }
 
+def Exec_BesideOp : Exec_Op<"beside", [ParentOneOf<["EntryOp", "RepeatOp"]>, SingleBlock,
+    NoTerminator, NoRegionArguments,
+    DeclareOpInterfaceMethods<Exec_CommandInterface, ["getGroupAttr", "getMessageBytes"]>]> {
+  let summary = "Starts a bucket: exchanges that run beside the commands behind it";
+  let description = [{
+    They are of one kind and of one group, which is `beside`, and run on a thread that a rank
+    has for them, one bucket after the other. Until the `exec.await` of this `number`, later
+    in the same entry, nobody writes what they read nor touches what they write.
+
+    ```mlir
+    exec.repeat "layers" 4 layers [0, 1] {
+      exec.await "layers.*/weights" 0
+      exec.beside "layers.*/weights" 0 ahead 1 {
+        exec.all_gather "up" f32 <weights + 0, 256 step 256>
+          to <arena + 0, 512 step 512 period 2> cut [1, 128, 1] on "data.beside"
+      }
+      exec.matmul "layers.*/up" …
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$label, Exec_Size:$number, DefaultValuedAttr<SI64Attr, "0">:$ahead);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$label $number (`ahead` $ahead^)? attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+
+def Exec_AwaitOp : Exec_Command<"await", (ins Exec_Size:$number), "$number"> {
+  let summary = "Waits until a bucket is done";
+  let hasVerifier = 0;
+}
+
 def Exec_RepeatOp : Exec_Op<"repeat", [SingleBlock, NoTerminator, NoRegionArguments]> {
   let summary = "Runs its commands a number of times";
   let description = [{
     In iteration i every address with a step lies i · step further, and each `*` in a
     label stands for first + i · step of `layers`. Repeats don't nest.
+
+    A command that is `ahead` by a runs in turn t for iteration t + a: a turn or more before
+    the rest of its iteration, or if negative after it. Turns before the first and behind the
+    last iteration run just the commands that have an iteration then.
   }];
   let arguments = (ins StrAttr:$label, Exec_Count:$count, DenseI64ArrayAttr:$layers);
   let regions = (region SizedRegion<1>:$body);
@@ -158,6 +196,8 @@ def Exec_RepeatOp : Exec_Op<"repeat", [SingleBlock, NoTerminator, NoRegionArgume
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     static constexpr int64_t kMaxCount = 65536;
+    /// Of `ahead`, either way.
+    static constexpr int64_t kMaxAhead = 16;
     int64_t getIterations() { return static_cast<int64_t>(getCount()); }
   }];
 }

@@ -37,35 +37,41 @@ bool cleave::exec::isProductType(Type type) { return type.isF32() || type.isBF16
 
 AtAttr AtAttr::get(const Address &address) {
   return get(address.segment.getContext(), address.segment, address.offset, address.bytes,
-             address.step);
+             address.step, address.period);
 }
 
-Address AtAttr::getAddress() const { return {getSegment(), getOffset(), getBytes(), getStep()}; }
+Address AtAttr::getAddress() const {
+  return {getSegment(), getOffset(), getBytes(), getStep(), getPeriod()};
+}
 
 LogicalResult AtAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr,
-                             int64_t offset, int64_t bytes, int64_t step) {
+                             int64_t offset, int64_t bytes, int64_t step, int64_t period) {
   // So that no sum over the iterations of a repeat leaves 64 bits.
   if (offset < 0 || offset > kMaxBytes || bytes < 0 || bytes > kMaxBytes || step < -kMaxBytes ||
       step > kMaxBytes)
     return emitError() << "an address has an offset and a size from 0 to 2^46, and a step of at "
                           "most that either way";
+  if (period < 0 || period > RepeatOp::kMaxCount)
+    return emitError() << "an address has a period from 1 to " << RepeatOp::kMaxCount;
   return success();
 }
 
-/// `<arena + 4096, 256 step 512>`
+/// `<arena + 4096, 256 step 512 period 2>`
 Attribute AtAttr::parse(AsmParser &parser, Type) {
   SMLoc start = parser.getCurrentLocation();
   std::string segment;
-  int64_t offset, bytes, step = 0;
+  int64_t offset, bytes, step = 0, period = 0;
   if (parser.parseLess() || parser.parseKeywordOrString(&segment) || parser.parsePlus() ||
       parser.parseInteger(offset) || parser.parseComma() || parser.parseInteger(bytes))
     return {};
   if (succeeded(parser.parseOptionalKeyword("step")) && parser.parseInteger(step))
     return {};
+  if (succeeded(parser.parseOptionalKeyword("period")) && parser.parseInteger(period))
+    return {};
   if (parser.parseGreater())
     return {};
   return getChecked([&] { return parser.emitError(start); }, parser.getContext(),
-                    StringAttr::get(parser.getContext(), segment), offset, bytes, step);
+                    StringAttr::get(parser.getContext(), segment), offset, bytes, step, period);
 }
 
 void AtAttr::print(AsmPrinter &printer) const {
@@ -74,6 +80,8 @@ void AtAttr::print(AsmPrinter &printer) const {
   printer << " + " << getOffset() << ", " << getBytes();
   if (getStep() != 0)
     printer << " step " << getStep();
+  if (getPeriod() != 0)
+    printer << " period " << getPeriod();
   printer << ">";
 }
 

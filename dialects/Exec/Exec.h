@@ -24,6 +24,8 @@ struct Address {
   int64_t bytes = 0;
   /// Bytes from one iteration, or layer, to the next.
   int64_t step = 0;
+  /// Iterations after which it is back at `offset`; 0: it never is.
+  int64_t period = 0;
 };
 
 /// Whether tensors of this type can be exchanged: f32, bf16, i32, i64.

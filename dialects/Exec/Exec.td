@@ -41,10 +41,13 @@ def Exec_SegmentOp : Exec_Part<"segment"> {
 
 def Exec_GroupOp : Exec_Part<"group"> {
   let summary = "Ranks that differ along some axes of the mesh only";
-  let description = [{ Of these, those with an index in `members`, where it is given. }];
+  let description = [{
+    Of these, those with an index in `members`, where it is given. One that is `beside` is
+    for exchanges of buckets (`exec.beside`) and for no others.
+  }];
   let arguments = (ins StrAttr:$name, StrArrayAttr:$axes,
-                       OptionalAttr<DenseI64ArrayAttr>:$members);
-  let assemblyFormat = "$name $axes (`members` $members^)? attr-dict";
+                       OptionalAttr<DenseI64ArrayAttr>:$members, UnitAttr:$beside);
+  let assemblyFormat = "$name $axes (`members` $members^)? (`beside` $beside^)? attr-dict";
 }
 
 def Exec_TableOp : Exec_Part<"table"> {

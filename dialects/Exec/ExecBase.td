@@ -43,10 +43,12 @@ def Exec_AtAttr : AttrDef<Exec_Dialect, "At"> {
     `#exec.at<arena + 4096, 256>` stands for the 256 bytes from byte 4096 of the segment
     `arena`. With a step, as in `#exec.at<weights + 0, 256 step 512>`, they lie 512
     bytes further with each iteration of the repeat around the command, or with each
-    layer of an `exec.state`. Steps may be negative.
+    layer of an `exec.state`. Steps may be negative. `<arena + 0, 256 step 512 period 2>` is
+    back at its beginning after two iterations: what one turn of a repeat makes for
+    another has two places.
   }];
   let parameters = (ins "::mlir::StringAttr":$segment, "int64_t":$offset, "int64_t":$bytes,
-                        "int64_t":$step);
+                        "int64_t":$step, "int64_t":$period);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -54,6 +56,10 @@ def Exec_AtAttr : AttrDef<Exec_Dialect, "At"> {
     static constexpr int64_t kMaxBytes = int64_t(1) << 46;
     static AtAttr get(const Address &address);
     Address getAddress() const;
+    /// Where it begins in iteration `i`.
+    int64_t offsetIn(int64_t i) const {
+      return getOffset() + (getPeriod() ? i % getPeriod() : i) * getStep();
+    }
   }];
 }
 
@@ -102,6 +108,8 @@ def Exec_CommandInterface : OpInterface<"CommandOpInterface"> {
         of a reduction on all, the gathered one, the scattered one, what is sent to all. 0:
         nothing is sent.
       }], "int64_t", "getMessageBytes", (ins "int64_t":$members), "", [{ return 0; }]>,
+    InterfaceMethod<"Turns of the repeat around it by which it comes early.", "int64_t",
+                    "getAhead">,
     InterfaceMethod<"The path of the operators it came from.", "::llvm::StringRef", "getLabel">,
     InterfaceMethod<"Bytes read and written, for reports.", "uint64_t", "getBytes">,
     InterfaceMethod<"Arithmetic operations, for reports.", "uint64_t", "getFlops">,

@@ -10,7 +10,7 @@ using namespace cleave::exec;
 
 /// Fixed addresses, of what is no command, do not move.
 static LogicalResult verifyFixed(Operation *op, AtAttr at, int64_t bytes) {
-  if (at.getStep() != 0)
+  if (at.getStep() != 0 || at.getPeriod() != 0)
     return op->emitOpError() << "moves by " << at.getStep() << " bytes; only addresses of commands "
                              << "in a repeat and of layers do";
   if (at.getBytes() != bytes)
@@ -127,7 +127,31 @@ LogicalResult RepeatOp::verify() {
   return success();
 }
 
-LogicalResult RepeatOp::verifyRegions() { return verifyCommands(getBody().front()); }
+LogicalResult RepeatOp::verifyRegions() {
+  for (auto command : getBody().getOps<CommandOpInterface>())
+    if (std::abs(command.getAhead()) > kMaxAhead)
+      return command->emitOpError() << "is " << command.getAhead() << " turns ahead; at most "
+                                    << kMaxAhead << " either way";
+  return verifyCommands(getBody().front());
+}
+
+LogicalResult BesideOp::verifyRegions() {
+  Block &exchanges = getBody().front();
+  if (exchanges.empty())
+    return emitOpError("is a bucket without exchanges");
+  Operation &first = exchanges.front();
+  for (Operation &op : exchanges) {
+    if (!isa<AllReduceOp, AllGatherOp, ReduceScatterOp>(op))
+      return op.emitOpError("is no exchange of a bucket");
+    auto command = cast<CommandOpInterface>(op);
+    if (op.getName() != first.getName() || op.getAttr("kind") != first.getAttr("kind") ||
+        command.getGroupAttr() != getGroupAttr())
+      return op.emitOpError("is of another kind or group than the bucket's first exchange");
+    if (command.getAhead() != 0)
+      return op.emitOpError("is ahead by itself; its bucket is");
+  }
+  return success();
+}
 
 /// Entries of a stage are of one that the program has; the others have none.
 static LogicalResult verifyStageOf(EntryOp entry) {

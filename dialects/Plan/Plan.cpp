@@ -26,7 +26,7 @@ LogicalResult SolutionOp::verify() {
     return emitOpError() << "has version " << getVersion() << "; this build reads 1 to "
                          << kVersion;
   llvm::StringSet<> axes, assigned, parameters, chunked, recomputed, typed;
-  unsigned batches = 0, layouts = 0, pipelines = 0;
+  unsigned batches = 0, layouts = 0, pipelines = 0, overlaps = 0;
   for (Operation &op : getBody().front()) {
     if (auto axis = dyn_cast<AxisOp>(op)) {
       if (!axes.insert(axis.getName()).second)
@@ -48,6 +48,9 @@ LogicalResult SolutionOp::verify() {
     } else if (auto precision = dyn_cast<PrecisionOp>(op)) {
       if (!typed.insert((precision.getKind() + "/" + precision.getPath()).str()).second)
         return precision.emitOpError() << "gives '" << precision.getPath() << "' types twice";
+    } else if (isa<OverlapOp>(op)) {
+      if (++overlaps > 1)
+        return op.emitOpError("says twice that exchanges overlap");
     } else if (isa<BatchOp>(op)) {
       ++batches;
     } else if (isa<LayoutOp>(op)) {

@@ -29,6 +29,7 @@ def Plan_Dialect : Dialect {
       plan.parameter "mlp.gate_proj.weight" {ffn = ["tensor"]}
       plan.recompute "block" saved ["attention.scores"]
       plan.chunk "head" along ["batch"] pieces [2]
+      plan.overlap
       plan.precision "block" "mlp.gate" compute bf16 store bf16
       plan.assign "block" "mlp.gate" {batch = ["data"], ffn = ["tensor"]}
     }
@@ -137,6 +138,16 @@ def Plan_ChunkOp : Plan_Entry<"chunk"> {
     /// Whether pieces are of the tokens, rather than of a dimension of inner values.
     bool isOfTokens();
   }];
+}
+
+def Plan_OverlapOp : Plan_Entry<"overlap"> {
+  let summary = "Exchanges of parameters and gradients run beside the computation";
+  let description = [{
+    Where layers repeat, weights are gathered while the layer before computes, and gradients
+    are summed while the one behind does. What is under way has two places in memory. Without
+    it a rank does one thing after the other.
+  }];
+  let assemblyFormat = "attr-dict";
 }
 
 def Plan_PrecisionOp : Plan_Entry<"precision"> {

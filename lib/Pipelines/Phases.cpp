@@ -5,6 +5,7 @@
 #include "cleave/Target/Image/Image.h"
 #include "cleave/Transforms/Autodiff/Passes.h"
 #include "cleave/Transforms/Blocks/Blocks.h"
+#include "cleave/Transforms/Overlap/Overlap.h"
 #include "cleave/Transforms/Pipeline/Pipeline.h"
 #include "cleave/Transforms/Precision/Precision.h"
 #include "cleave/Transforms/Sharding/Sharding.h"
@@ -124,6 +125,7 @@ rt::Status distPhase(ModuleOp module) {
     pm.addPass(createRunInBlocksPass());
     pm.addPass(createCSEPass());
     pm.addPass(createCanonicalizerPass());
+    pm.addPass(createDecideOverlapPass()); // of exchanges that are all still needed
   });
 }
 

@@ -10,6 +10,7 @@
 #include "cleave/Transforms/Autodiff/Passes.h"
 #include "cleave/Transforms/Blocks/Blocks.h"
 #include "cleave/Transforms/Fusion/Fusion.h"
+#include "cleave/Transforms/Overlap/Overlap.h"
 #include "cleave/Transforms/Pipeline/Pipeline.h"
 #include "cleave/Transforms/Precision/Precision.h"
 #include "cleave/Transforms/Sharding/Sharding.h"
@@ -41,6 +42,7 @@ void cleave::registerAllPasses() {
   registerPrecisionPasses();
   registerShardingPasses();
   registerBlocksPasses();
+  registerOverlapPasses();
   registerSizesPasses();
   cpu::registerKernelPasses();
   registerImagePasses();

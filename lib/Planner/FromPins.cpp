@@ -286,6 +286,8 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
   if (pipeline->isPipeline())
     writePipeline(b, loc, model, *pipeline);
   writeKinds(b, loc, model, policy);
+  if (request.pins.overlap.value_or(false))
+    plan::OverlapOp::create(b, loc);
   if (request.pins.recompute)
     writeRecompute(b, loc, model);
   if (rt::Status s = writePrecision(b, loc, model, request); !s.ok())

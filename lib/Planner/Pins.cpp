@@ -9,9 +9,9 @@
 using namespace llvm;
 namespace cleave {
 
-static const char *const kPins[] = {"dp",    "tp",          "cp",      "ep",         "sp",
-                                    "vocab", "micro_batch", "zero",    "zero_group", "recompute",
-                                    "pp",    "vp",          "schedule"};
+static const char *const kPins[] = {"dp",    "tp",          "cp",       "ep",         "sp",
+                                    "vocab", "micro_batch", "zero",     "zero_group", "recompute",
+                                    "pp",    "vp",          "schedule", "overlap"};
 /// Axes and choices of formats.md that this version cannot carry out; a pin to
 /// the neutral value is a no-op.
 static const std::pair<const char *, const char *> kLater[] = {{"etp", "1"}};
@@ -70,7 +70,7 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
   for (auto [name, neutral] : kLater)
     if (key == name)
       return later(key, value, neutral);
-  bool flag = key == "sp" || key == "vocab";
+  bool flag = key == "sp" || key == "vocab" || key == "overlap";
   if (!is_contained(kPins, key)) {
     std::vector<std::string> known(std::begin(kPins), std::end(kPins));
     for (auto [name, neutral] : kLater)
@@ -125,6 +125,8 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
     pins.experts = *n;
   else if (key == "micro_batch")
     pins.microBatch = *n;
+  else if (key == "overlap")
+    pins.overlap = *n == 1;
   else
     (key == "sp" ? pins.sequence : pins.vocabulary) = *n == 1;
   return rt::Status::success();

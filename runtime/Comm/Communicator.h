@@ -41,6 +41,13 @@ struct TrafficCount {
   uint64_t bytes = 0;
 };
 
+/// One of several buffers that go as one message: what a call for it alone would be given.
+/// For all_reduce both are the same.
+struct MessagePart {
+  std::span<const float> send;
+  std::span<float> receive;
+};
+
 class Communicator {
 public:
   Communicator(std::vector<int> members, int rank) : memberRanks(std::move(members)), self(rank) {}
@@ -66,6 +73,10 @@ public:
   /// Block q of `send` goes to rank q; block q of `receive` comes from it. The
   /// buffers don't overlap.
   virtual Status allToAll(std::span<const float> send, std::span<float> receive) = 0;
+  /// all_reduce, all_gather or reduce_scatter of several buffers, none of which meets
+  /// another, as one message: what calls for each alone would do.
+  virtual Status exchange(CollectiveKind kind, ReduceKind reduction,
+                          std::span<const MessagePart> parts) = 0;
   /// Copies `data` of group rank `root` to all others.
   virtual Status broadcast(std::span<float> data, int root) = 0;
   virtual Status barrier() = 0;
@@ -146,13 +157,21 @@ private:
   TrafficCount counts;
 };
 
+/// The threads of a rank that talk with other ranks: the one that runs its commands, and
+/// one for exchanges beside. Each has communicators of its own, so that the calls of one
+/// communicator come in one order.
+enum class Lane { Main, Beside };
+inline constexpr size_t lanes = 2;
+
 /// Who talks with whom in a run. Ranks are 0 to `ranks` - 1. Groups are ordered lists
-/// of ranks, each rank at most once in a list; the list of all ranks is always there.
-/// No two channels have one key.
+/// of ranks, each rank at most once in a list; the list of all ranks is always there on the
+/// main lane. No two channels have one key.
 struct WorldPlan {
   int ranks = 1;
   std::vector<std::vector<int>> groups;
   std::vector<ChannelPlan> channels;
+  /// Those of exchanges beside; a list may be in both.
+  std::vector<std::vector<int>> groupsBeside = {};
 };
 
 class World {
@@ -171,10 +190,13 @@ public:
   virtual bool isOneProcess() const = 0;
   /// Tells the step that this rank is in, for messages about lost ranks.
   virtual void enterStep(uint64_t step) = 0;
+  /// Tells that this rank waits for exchanges beside, or goes on.
+  virtual void awaitBeside(bool waits) = 0;
   /// This rank's place in a group the world was made with. `comm.unknown_group`
   /// for any other list, or one without this rank. The pointer lives as long as
-  /// the world.
-  virtual StatusOr<Communicator *> group(const std::vector<int> &members) = 0;
+  /// the world, and only one thread calls it.
+  virtual StatusOr<Communicator *> group(const std::vector<int> &members,
+                                         Lane lane = Lane::Main) = 0;
   /// This rank's end of a channel the world was made with; `comm.unknown_channel`
   /// for any other. The pointer lives as long as the world.
   virtual StatusOr<Channel *> channel(const ChannelKey &key) = 0;

@@ -69,6 +69,56 @@ struct StagingOf {
     // A group of one only copies; see run.
     return layout.members > 1 ? Staging{layout.stagedBytes(), layout.stagedBytes()} : Staging{};
   }
+  StatusOr<Staging> operator()(const BesideCommand &bucket) const {
+    Staging all;
+    for (const Command &exchange : bucket.exchanges) {
+      CLEAVE_RT_ASSIGN_OR_RETURN(const Staging need,
+                                 std::visit(StagingOf{program, exchange}, exchange.what));
+      all.send += need.send;
+      all.receive += need.receive;
+    }
+    return all;
+  }
+};
+
+/// The parts of a message that buckets make of their exchanges, and what is left to do with
+/// what it brings.
+struct BucketMessage {
+  std::byte *sendStage, *receiveStage;
+  std::vector<MessagePart> parts;
+  struct Unpacking {
+    CutLayout layout;
+    const std::byte *staged;
+    std::byte *target;
+  };
+  std::vector<Unpacking> unpackings;
+
+  void add(const AllReduceCommand &command, const std::byte *source, std::byte *target) {
+    if (source != target)
+      std::memcpy(target, source, static_cast<size_t>(command.source.bytes));
+    parts.push_back({words(target, command.target.bytes), words(target, command.target.bytes)});
+  }
+  void add(const CutLayout &layout, const AllGatherCommand &, const std::byte *source,
+           std::byte *target) {
+    std::byte *whole = target;
+    if (!layout.isContiguous()) {
+      whole = receiveStage;
+      receiveStage += layout.stagedBytes();
+      unpackings.push_back({layout, whole, target});
+    }
+    parts.push_back({words(source, layout.blockBytes()), words(whole, layout.stagedBytes())});
+  }
+  Status add(const CutLayout &layout, const ReduceScatterCommand &, const std::byte *source,
+             std::byte *target, ThreadPool &pool) {
+    const std::byte *whole = source;
+    if (!layout.isContiguous()) {
+      CLEAVE_RT_RETURN_IF_ERROR(packBlocks(pool, layout, source, sendStage));
+      whole = sendStage;
+      sendStage += layout.stagedBytes();
+    }
+    parts.push_back({words(whole, layout.stagedBytes()), words(target, layout.blockBytes())});
+    return {};
+  }
 };
 
 } // namespace
@@ -76,12 +126,14 @@ struct StagingOf {
 StatusOr<std::unique_ptr<CollectiveRunner>>
 CollectiveRunner::create(const Program &program, const EntryLists &commands, int64_t rank,
                          const RankMemory &memory, ThreadPool &pool,
-                         std::vector<Communicator *> groups) {
+                         std::vector<Communicator *> groups, bool isBeside) {
   std::unique_ptr<CollectiveRunner> runner(
       new CollectiveRunner(program, rank, memory, pool, std::move(groups)));
   Staging most;
   for (const std::vector<Command> &entry : commands)
     for (const Command &command : entry) {
+      if (std::holds_alternative<BesideCommand>(command.what) != isBeside)
+        continue;
       CLEAVE_RT_ASSIGN_OR_RETURN(const Staging need,
                                  std::visit(StagingOf{program, command}, command.what));
       most.send = std::max(most.send, need.send);
@@ -110,6 +162,49 @@ Communicator &CollectiveRunner::group(int32_t index) const {
 
 Status CollectiveRunner::run(const Command &command) {
   purpose = command.label;
+  return runAlone(command);
+}
+
+Status CollectiveRunner::run(const BesideCommand &bucket, std::string_view label) {
+  purpose = label;
+  // A group of one rank has no communicator.
+  if (membersOf(*groupOf(bucket.exchanges.front())) == 1) {
+    for (const Command &exchange : bucket.exchanges)
+      CLEAVE_RT_RETURN_IF_ERROR(runAlone(exchange));
+    return {};
+  }
+  BucketMessage message{sendStage.data(), receiveStage.data(), {}, {}};
+  int32_t groupIndex = 0;
+  auto kind = CollectiveKind::AllReduce;
+  auto reduction = ReduceKind::Sum;
+  for (const Command &exchange : bucket.exchanges) {
+    if (const auto *reduce = std::get_if<AllReduceCommand>(&exchange.what)) {
+      groupIndex = reduce->group;
+      reduction = kindOf(reduce->kind);
+      message.add(*reduce, memory.address(reduce->source), memory.address(reduce->target));
+    } else if (const auto *gather = std::get_if<AllGatherCommand>(&exchange.what)) {
+      groupIndex = gather->group;
+      kind = CollectiveKind::AllGather;
+      message.add({gather->cut, membersOf(gather->group), elementBytes(gather->type)}, *gather,
+                  memory.address(gather->source), memory.address(gather->target));
+    } else if (const auto *scatter = std::get_if<ReduceScatterCommand>(&exchange.what)) {
+      groupIndex = scatter->group;
+      kind = CollectiveKind::ReduceScatter;
+      reduction = kindOf(scatter->kind);
+      CLEAVE_RT_RETURN_IF_ERROR(message.add(
+          {scatter->cut, membersOf(scatter->group), elementBytes(scatter->type)}, *scatter,
+          memory.address(scatter->source), memory.address(scatter->target), pool));
+    } else {
+      return internalError(fmt::format("{} is no exchange of a bucket", nameOf(exchange)));
+    }
+  }
+  CLEAVE_RT_RETURN_IF_ERROR(group(groupIndex).exchange(kind, reduction, message.parts));
+  for (const BucketMessage::Unpacking &each : message.unpackings)
+    CLEAVE_RT_RETURN_IF_ERROR(unpackGathered(pool, each.layout, each.staged, each.target));
+  return {};
+}
+
+Status CollectiveRunner::runAlone(const Command &command) {
   if (const auto *reduce = std::get_if<AllReduceCommand>(&command.what))
     return runAllReduce(*reduce);
   if (const auto *gather = std::get_if<AllGatherCommand>(&command.what))

@@ -2,7 +2,7 @@
 // inner dimension into equal contiguous blocks, hands those to the group's
 // communicator, and unpacks. Staging memory is allocated once, as large as the
 // largest command needs, and counted. In a group of one rank every collective is
-// a copy.
+// a copy. The exchanges of a bucket are one message.
 #pragma once
 
 #include "runtime/Base/Status.h"
@@ -24,13 +24,16 @@ public:
   /// for each of the program's groups, null allowed where the group has one rank.
   /// Communicators reduce f32 and move multiples of 4 bytes;
   /// `runtime.type_unsupported` names a command that asks for other.
-  /// `runtime.out_of_memory` for the staging memory.
+  /// `runtime.out_of_memory` for the staging memory. With `isBeside` buckets are what is run,
+  /// and nothing else.
   static StatusOr<std::unique_ptr<CollectiveRunner>>
   create(const Program &program, const EntryLists &commands, int64_t rank, const RankMemory &memory,
-         ThreadPool &pool, std::vector<Communicator *> groups);
+         ThreadPool &pool, std::vector<Communicator *> groups, bool isBeside = false);
 
   /// `command` holds a collective or a slice, one of those given to `create`.
   Status run(const Command &command);
+  /// `label`: of the bucket.
+  Status run(const BesideCommand &bucket, std::string_view label);
 
   int64_t stagingBytes() const { return sendStage.size() + receiveStage.size(); }
 
@@ -44,6 +47,7 @@ private:
   Status runReduceScatter(const ReduceScatterCommand &command);
   Status runSlice(const SliceCommand &command);
   Status runAllToAll(const AllToAllCommand &command);
+  Status runAlone(const Command &command);
 
   Communicator &group(int32_t index) const;
   int64_t membersOf(int32_t group) const;

@@ -31,7 +31,10 @@ double now() {
 Executor::Executor(const Program &program, int64_t rank, ThreadPool &pool, RankMemory memory,
                    ExecutorOptions options)
     : program(program), unrolled(unrollEntries(program)), ownRank(rank), pool(pool),
-      rankMemory(std::move(memory)), options(options), matmul(pool), picked(pool, matmul) {}
+      rankMemory(std::move(memory)), options(std::move(options)), matmul(pool),
+      picked(pool, matmul) {}
+
+Executor::~Executor() { endBeside(internalError("a rank left while exchanges were under way")); }
 
 StatusOr<std::unique_ptr<Executor>> Executor::create(const Program &program, int64_t rank,
                                                      KernelTable kernels, ThreadPool &pool,
@@ -39,7 +42,8 @@ StatusOr<std::unique_ptr<Executor>> Executor::create(const Program &program, int
                                                      ExecutorOptions options) {
   CLEAVE_RT_ASSIGN_OR_RETURN(RankMemory memory, RankMemory::allocate(program));
   fillConstants(program, rank, memory);
-  std::unique_ptr<Executor> executor(new Executor(program, rank, pool, std::move(memory), options));
+  std::unique_ptr<Executor> executor(
+      new Executor(program, rank, pool, std::move(memory), std::move(options)));
   CLEAVE_RT_RETURN_IF_ERROR(executor->prepare(kernels, groups));
   return executor;
 }
@@ -47,6 +51,7 @@ StatusOr<std::unique_ptr<Executor>> Executor::create(const Program &program, int
 Status Executor::prepare(KernelTable kernels, const std::vector<Communicator *> &groups) {
   CLEAVE_RT_ASSIGN_OR_RETURN(
       collectives, CollectiveRunner::create(program, unrolled, ownRank, rankMemory, pool, groups));
+  CLEAVE_RT_RETURN_IF_ERROR(prepareBeside(groups));
   for (size_t entry = 0; entry < unrolled.size(); ++entry) {
     const int64_t slots = program.stageOfEntry(entry) ? program.slots() : 1;
     actions.emplace_back(static_cast<size_t>(slots));
@@ -54,6 +59,22 @@ Status Executor::prepare(KernelTable kernels, const std::vector<Communicator *> 
       CLEAVE_RT_RETURN_IF_ERROR(prepareSlot(entry, slot, kernels));
     times.emplace_back(unrolled[entry].size());
   }
+  return {};
+}
+
+Status Executor::prepareBeside(const std::vector<Communicator *> &groups) {
+  size_t most = 0;
+  for (const std::vector<Command> &entry : unrolled)
+    for (const Command &command : entry)
+      if (const auto *bucket = std::get_if<BesideCommand>(&command.what))
+        most = std::max(most, static_cast<size_t>(bucket->number) + 1);
+  if (most == 0)
+    return {};
+  beside = std::make_unique<Beside>();
+  beside->started.resize(most);
+  CLEAVE_RT_ASSIGN_OR_RETURN(beside->collectives,
+                             CollectiveRunner::create(program, unrolled, ownRank, rankMemory,
+                                                      beside->pool, groups, /*isBeside=*/true));
   return {};
 }
 
@@ -83,7 +104,42 @@ StatusOr<Executor::Action> Executor::prepareCommand(const Command &command, Kern
     return prepareZero(*zero);
   if (const auto *copy = std::get_if<CopyCommand>(&command.what))
     return prepareCopy(*copy);
+  if (const auto *bucket = std::get_if<BesideCommand>(&command.what))
+    return prepareStart(*bucket, command.label);
+  if (const auto *await = std::get_if<AwaitCommand>(&command.what))
+    return prepareAwait(*await);
   return Action([this, command] { return collectives->run(command); });
+}
+
+Executor::Action Executor::prepareStart(const BesideCommand &bucket, const std::string &label) {
+  const ExchangeLane::Job &job = beside->jobs.emplace_back(
+      [runner = beside->collectives.get(), bucket, label] { return runner->run(bucket, label); });
+  uint64_t &started = beside->started[static_cast<size_t>(bucket.number)];
+  return [this, &job, &started] {
+    started = beside->lane.start(job);
+    return Status();
+  };
+}
+
+Executor::Action Executor::prepareAwait(const AwaitCommand &command) {
+  const uint64_t &started = beside->started[static_cast<size_t>(command.number)];
+  return [this, &started] {
+    if (!options.awaiting || beside->lane.isDone(started))
+      return beside->lane.await(started);
+    options.awaiting(true);
+    Status status = beside->lane.await(started);
+    options.awaiting(false);
+    return status;
+  };
+}
+
+/// Without an error of a command nothing is under way when an entry ends.
+void Executor::endBeside(const Error &error) {
+  if (!beside || beside->lane.isIdle())
+    return;
+  if (options.endRun)
+    options.endRun(error);
+  beside->lane.awaitAll();
 }
 
 StatusOr<Executor::Action> Executor::prepareKernel(const KernelCommand &command,
@@ -216,8 +272,11 @@ Status Executor::runList(size_t entry, int64_t slot, size_t first, size_t last) 
   std::vector<CommandTime> &timed = times[entry];
   for (size_t i = first; i < last; ++i) {
     const double start = options.profile ? now() : 0;
-    if (const Status status = list[i](); !status.ok())
-      return failed(entry, i, status);
+    if (const Status status = list[i](); !status.ok()) {
+      Status noted = failed(entry, i, status);
+      endBeside(noted.error());
+      return noted;
+    }
     if (options.profile) {
       timed[i].seconds += now() - start;
       ++timed[i].calls;
@@ -229,7 +288,8 @@ Status Executor::runList(size_t entry, int64_t slot, size_t first, size_t last) 
 }
 
 MemoryUse Executor::memoryUse() const {
-  return {rankMemory.totalBytes(), collectives->stagingBytes(),
+  return {rankMemory.totalBytes(),
+          collectives->stagingBytes() + (beside ? beside->collectives->stagingBytes() : 0),
           matmul.scratchBytes() + picked.scratchBytes()};
 }
 

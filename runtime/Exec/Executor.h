@@ -4,17 +4,20 @@
 // checked again while running.
 //
 // An executor belongs to the thread that runs it (with its pool) and knows of
-// other ranks only through communicators. It is no scheduler: what overlaps and
-// what waits was decided by the compiler.
+// other ranks only through communicators. Where the program has buckets, a second
+// thread runs these, in the order in which commands start them. It is no scheduler:
+// what overlaps and what waits was decided by the compiler.
 #pragma once
 
 #include "runtime/Device/CPU/PickedMatmul.h"
 #include "runtime/Exec/Collectives.h"
+#include "runtime/Exec/ExchangeLane.h"
 #include "runtime/Exec/Guard.h"
 #include "runtime/Exec/KernelTable.h"
 #include "runtime/Exec/Profile.h"
 #include "runtime/Exec/RankMemory.h"
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -39,6 +42,11 @@ struct MemoryUse {
 struct ExecutorOptions {
   /// Take the time of every command (two clock readings each).
   bool profile = false;
+  /// Ends the run with the error of a command. Called where buckets are under way, which
+  /// might wait for ever for ranks that wait for this one; needed where there are any.
+  std::function<void(Error)> endRun = {};
+  /// Told before and after a wait for a bucket.
+  std::function<void(bool waits)> awaiting = {};
 };
 
 class Executor {
@@ -51,6 +59,8 @@ public:
                                                     KernelTable kernels, ThreadPool &pool,
                                                     std::vector<Communicator *> groups,
                                                     ExecutorOptions options = {});
+  /// Ends the run if buckets are under way, and waits for them.
+  ~Executor();
 
   /// Runs the entry's commands. The error of a command is that of its part with
   /// a note of rank, entry and label.
@@ -100,6 +110,10 @@ private:
   template <typename Command, typename Plan> Action runPicked(const Command &command, Plan plan);
   Action prepareZero(const ZeroCommand &command);
   Action prepareCopy(const CopyCommand &command);
+  Action prepareStart(const BesideCommand &bucket, const std::string &label);
+  Action prepareAwait(const AwaitCommand &command);
+  Status prepareBeside(const std::vector<Communicator *> &groups);
+  void endBeside(const Error &error);
   Status failed(size_t entry, size_t index, const Status &status) const;
 
   const Program &program;
@@ -117,6 +131,19 @@ private:
   bool watching = false;
   int64_t watched = 0;
   std::optional<BadProduct> bad;
+
+  /// What runs beside. The lane ends before what its jobs use.
+  struct Beside {
+    ThreadPool pool{1};
+    std::unique_ptr<CollectiveRunner> collectives;
+    /// At places that stay.
+    std::deque<ExchangeLane::Job> jobs;
+    /// Of the buckets of the entry that runs, by number.
+    std::vector<uint64_t> started;
+    ExchangeLane lane;
+  };
+  /// Null where the program has no buckets.
+  std::unique_ptr<Beside> beside;
 };
 
 } // namespace cleave::rt

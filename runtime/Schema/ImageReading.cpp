@@ -45,11 +45,13 @@ AxisList axes(ObjectReader &in, const std::string &key, const JsonValue *value) 
 
 std::optional<Region> regionOf(const JsonValue &value) {
   auto numbers = integers(value, {});
-  if (!numbers || numbers->size() < 3 || numbers->size() > 4 || (*numbers)[0] < 0 ||
-      (*numbers)[0] > maxInt32 || (*numbers)[1] < 0 || (*numbers)[2] < 0)
+  if (!numbers || numbers->size() < 3 || numbers->size() > 5)
     return std::nullopt;
-  return Region{static_cast<int32_t>((*numbers)[0]), (*numbers)[1], (*numbers)[2],
-                numbers->size() == 4 ? (*numbers)[3] : 0};
+  numbers->resize(5, 0);
+  const std::vector<int64_t> &all = *numbers;
+  if (all[0] < 0 || all[0] > maxInt32 || all[1] < 0 || all[2] < 0 || all[4] < 0)
+    return std::nullopt;
+  return Region{static_cast<int32_t>(all[0]), all[1], all[2], all[3], all[4]};
 }
 
 std::optional<Region> region(ObjectReader &in, const std::string &key) {

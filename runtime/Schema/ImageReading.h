@@ -12,8 +12,8 @@ namespace cleave::rt::reading {
 inline constexpr const char *prefix = "image";
 inline constexpr int64_t maxInt32 = std::numeric_limits<int32_t>::max();
 inline constexpr const char *regionRule =
-    "a region is [segment, offset, bytes] or [segment, offset, bytes, stride], of which only the "
-    "stride may be negative";
+    "a region is [segment, offset, bytes], [segment, offset, bytes, stride] or [segment, offset, "
+    "bytes, stride, period], of which only the stride may be negative";
 
 int64_t needInteger(ObjectReader &in, const std::string &key, IntegerRange range = {.min = 0});
 std::string needString(ObjectReader &in, const std::string &key);

@@ -86,9 +86,25 @@ const char *nameOf(const Command &command) {
     const char *operator()(const ReduceScatterCommand &) const { return "reduce_scatter"; }
     const char *operator()(const SliceCommand &) const { return "slice"; }
     const char *operator()(const AllToAllCommand &) const { return "all_to_all"; }
+    const char *operator()(const BesideCommand &) const { return "beside"; }
+    const char *operator()(const AwaitCommand &) const { return "await"; }
     const char *operator()(const RepeatCommand &) const { return "repeat"; }
   };
   return std::visit(Name{}, command.what);
+}
+
+std::optional<int32_t> groupOf(const Command &command) {
+  if (const auto *reduce = std::get_if<AllReduceCommand>(&command.what))
+    return reduce->group;
+  if (const auto *gather = std::get_if<AllGatherCommand>(&command.what))
+    return gather->group;
+  if (const auto *scatter = std::get_if<ReduceScatterCommand>(&command.what))
+    return scatter->group;
+  if (const auto *exchange = std::get_if<AllToAllCommand>(&command.what))
+    return exchange->group;
+  if (const auto *bucket = std::get_if<BesideCommand>(&command.what))
+    return bucket->exchanges.empty() ? std::nullopt : groupOf(bucket->exchanges.front());
+  return std::nullopt;
 }
 
 const char *nameOf(StageEntry kind) {

@@ -297,6 +297,7 @@ StatusOr<Command> readCommand(ObjectReader &in) {
   command.label = in.string("label").value_or("");
   command.bytes = in.number("bytes", {.min = 0}).value_or(0);
   command.flops = in.number("flops", {.min = 0}).value_or(0);
+  command.ahead = in.integer("ahead", {}).value_or(0);
   if (op == "kernel") {
     command.what = readKernel(in);
   } else if (op == "matmul") {
@@ -321,14 +322,19 @@ StatusOr<Command> readCommand(ObjectReader &in) {
     command.what = readCutCollective<SliceCommand>(in);
   } else if (op == "all_to_all") {
     command.what = readAllToAll(in);
+  } else if (op == "beside") {
+    BesideCommand bucket{needInteger(in, "number", {.min = 0, .max = maxInt32}), {}};
+    readCommands(in, "exchanges", bucket.exchanges);
+    command.what = std::move(bucket);
+  } else if (op == "await") {
+    command.what = AwaitCommand{needInteger(in, "number", {.min = 0, .max = maxInt32})};
   } else if (op == "repeat") {
     command.what = readRepeat(in);
   } else {
     return userError("image.unknown_value", fmt::format("\"{}\" is no command", op))
         .at(in.whereOf("op"))
         .withRule("\"op\" is kernel, matmul, picked_matmul, picked_outer, zero, copy, all_reduce, "
-                  "all_gather, reduce_scatter, "
-                  "slice, all_to_all or repeat");
+                  "all_gather, reduce_scatter, slice, all_to_all, beside, await or repeat");
   }
   return command;
 }
@@ -353,7 +359,9 @@ Group readGroup(ObjectReader &in, const JsonValue &value, size_t index) {
   Group group;
   from.require("axes");
   group.axes = axes(from, "axes", from.raw("axes"));
-  from.require("members");
+  group.beside = from.boolean("beside").value_or(false);
+  if (!group.beside)
+    from.require("members");
   if (const JsonValue *members = from.raw("members")) {
     if (auto list = integers(*members, {.min = 0}))
       group.members = *list;

@@ -249,7 +249,7 @@ Status checkRegion(const Program &program, const Region &region, int64_t alignme
   if (region.offset % alignment != 0)
     return broken("image.region", fmt::format("{} starts at byte {}, not a multiple of {}", owner,
                                               region.offset, alignment));
-  if (region.stride != 0)
+  if (region.stride != 0 || region.period != 0)
     return broken("image.region",
                   fmt::format("{} moves by {} bytes outside of a repeat", owner, region.stride));
   return {};
@@ -268,7 +268,8 @@ Status validate(const Program &program) {
   CLEAVE_RT_RETURN_IF_ERROR(checkConstants(program));
   if (!program.recipe.isObject())
     return broken("image.wrong_type", "the recipe of the image is not an object");
-  return validateCommands(program);
+  CLEAVE_RT_RETURN_IF_ERROR(validateCommands(program));
+  return validateBeside(program);
 }
 
 } // namespace cleave::rt

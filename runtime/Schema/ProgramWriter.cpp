@@ -27,8 +27,10 @@ void axisList(JsonWriter &out, const char *key, const AxisList &axes) {
 
 void region(JsonWriter &out, const Region &value) {
   out.beginArray().value(value.segment).value(value.offset).value(value.bytes);
-  if (value.stride != 0)
+  if (value.stride != 0 || value.period != 0)
     out.value(value.stride);
+  if (value.period != 0)
+    out.value(value.period);
   out.endArray();
 }
 
@@ -241,7 +243,10 @@ struct CommandWriter {
     out.key("inner").value(exchange.inner).key("split_first").value(exchange.splitFirst);
     ends(exchange);
   }
-  /// Without the body, which takes lines of its own.
+  /// Without the exchanges, which take lines of their own.
+  void operator()(const BesideCommand &bucket) const { out.key("number").value(bucket.number); }
+  void operator()(const AwaitCommand &await) const { out.key("number").value(await.number); }
+  /// Without the body, likewise.
   void operator()(const RepeatCommand &repeat) const {
     out.key("count").value(repeat.count).key("first_layer").value(repeat.firstLayer);
     out.key("layer_step").value(repeat.layerStep);
@@ -277,28 +282,37 @@ std::string commandText(const Command &command, size_t indent) {
     out.key("bytes").value(command.bytes);
   if (command.flops != 0)
     out.key("flops").value(command.flops);
+  if (command.ahead != 0)
+    out.key("ahead").value(command.ahead);
   out.endObject();
   std::string text = out.take();
-  if (const auto *repeat = std::get_if<RepeatCommand>(&command.what)) {
+  auto addList = [&](const char *key, const std::vector<Command> &list) {
     text.pop_back();
-    text += ", \"body\": ";
-    text += itemLines(repeat->body, indent,
+    text += std::string(", \"") + key + "\": ";
+    text += itemLines(list, indent,
                       [&](const Command &inner) { return commandText(inner, indent + 2); });
     text += '}';
-  }
+  };
+  if (const auto *repeat = std::get_if<RepeatCommand>(&command.what))
+    addList("body", repeat->body);
+  if (const auto *bucket = std::get_if<BesideCommand>(&command.what))
+    addList("exchanges", bucket->exchanges);
   return text;
 }
 
-/// Of all members just the axes.
+/// Of all members, for what is not beside, just the axes.
 std::string groupText(const Group &group) {
   JsonWriter out;
-  if (group.members.empty()) {
+  if (group.members.empty() && !group.beside) {
     axisList(out, group.axes);
     return out.take();
   }
   out.beginObject();
   axisList(out, "axes", group.axes);
-  list(out, "members", group.members);
+  if (!group.members.empty())
+    list(out, "members", group.members);
+  if (group.beside)
+    out.key("beside").value(true);
   out.endObject();
   return out.take();
 }

@@ -4,6 +4,7 @@
 #include "runtime/Base/FunctionRef.h"
 
 #include <limits>
+#include <map>
 
 namespace cleave::rt {
 namespace {
@@ -34,6 +35,11 @@ struct Mover {
   void operator()(PickedOuterCommand &picked) const { movePicked(picked); }
   void operator()(ZeroCommand &zero) const { move(zero.region); }
   void operator()(RepeatCommand &) const {}
+  void operator()(AwaitCommand &) const {}
+  void operator()(BesideCommand &bucket) const {
+    for (Command &exchange : bucket.exchanges)
+      std::visit(*this, exchange.what);
+  }
   template <typename T> void operator()(T &command) const {
     move(command.source);
     move(command.target);
@@ -47,6 +53,15 @@ private:
       move(*picked.offset);
   }
 };
+
+/// The number of a bucket; null for what has none.
+int64_t *numberOf(Command &command) {
+  if (auto *bucket = std::get_if<BesideCommand>(&command.what))
+    return &bucket->number;
+  if (auto *await = std::get_if<AwaitCommand>(&command.what))
+    return &await->number;
+  return nullptr;
+}
 
 /// `label` with the layer in place of every "*".
 std::string completed(const std::string &label, int64_t layer) {
@@ -65,11 +80,17 @@ std::string completed(const std::string &label, int64_t layer) {
 Command inIteration(const RepeatCommand &repeat, const Command &command, int64_t i) {
   Command result = command;
   std::visit(Mover{[i](Region &region) {
-               region.offset = moved(region.offset, region.stride, i);
-               region.stride = 0;
+               const int64_t turns = region.period > 0 ? i % region.period : i;
+               region.offset = moved(region.offset, region.stride, turns);
+               region.stride = region.period = 0;
              }},
              result.what);
-  result.label = completed(command.label, moved(repeat.firstLayer, repeat.layerStep, i));
+  const int64_t layer = moved(repeat.firstLayer, repeat.layerStep, i);
+  result.label = completed(command.label, layer);
+  if (auto *bucket = std::get_if<BesideCommand>(&result.what))
+    for (Command &exchange : bucket->exchanges)
+      exchange.label = completed(exchange.label, layer);
+  result.ahead = 0;
   return result;
 }
 
@@ -82,15 +103,20 @@ Command shifted(const Command &command, std::span<const int64_t> bytesOfSegment)
 
 std::vector<Command> unroll(const std::vector<Command> &commands) {
   std::vector<Command> flat;
+  std::map<std::pair<int64_t, int64_t>, int64_t> numbers;
+  auto add = [&](Command command, int64_t iteration) {
+    if (int64_t *number = numberOf(command))
+      *number = numbers.try_emplace({*number, iteration}, static_cast<int64_t>(numbers.size()))
+                    .first->second;
+    flat.push_back(std::move(command));
+  };
   for (const Command &command : commands) {
-    const auto *repeat = std::get_if<RepeatCommand>(&command.what);
-    if (!repeat) {
-      flat.push_back(command);
-      continue;
-    }
-    for (int64_t i = 0; i < repeat->count; ++i)
-      for (const Command &repeated : repeat->body)
-        flat.push_back(inIteration(*repeat, repeated, i));
+    if (const auto *repeat = std::get_if<RepeatCommand>(&command.what))
+      forEachTurn(*repeat, [&](const Command &repeated, int64_t i) {
+        add(inIteration(*repeat, repeated, i), i);
+      });
+    else
+      add(command, 0);
   }
   return flat;
 }

@@ -30,8 +30,9 @@ Error refused(const std::string &owner, const std::string &what) {
 
 class CommandChecker {
 public:
-  CommandChecker(const Program &program, std::string owner)
-      : program(program), owner(std::move(owner)) {}
+  /// `isBeside`: of an exchange in a bucket.
+  CommandChecker(const Program &program, std::string owner, bool isBeside = false)
+      : program(program), owner(std::move(owner)), isBeside(isBeside) {}
 
   Status operator()(const KernelCommand &kernel) const {
     if (kernel.symbol.empty())
@@ -147,6 +148,23 @@ public:
     return checkApart(exchange.source, exchange.target);
   }
 
+  Status operator()(const BesideCommand &bucket) const {
+    const Command *first = bucket.exchanges.empty() ? nullptr : &bucket.exchanges.front();
+    if (!first)
+      return wrong("is a bucket without exchanges");
+    for (const Command &exchange : bucket.exchanges) {
+      if (!isMessage(exchange))
+        return wrong(
+            fmt::format("has a {} in it, which is no exchange of a bucket", nameOf(exchange)));
+      if (exchange.what.index() != first->what.index() || !isReducedAlike(exchange, *first) ||
+          groupOf(exchange) != groupOf(*first) || exchange.ahead != 0)
+        return wrong("has exchanges of several kinds or groups in one bucket");
+      CLEAVE_RT_RETURN_IF_ERROR(std::visit(CommandChecker(program, owner, true), exchange.what));
+    }
+    return {};
+  }
+  Status operator()(const AwaitCommand &) const { return {}; }
+
   Status operator()(const RepeatCommand &) const {
     return wrong("stands in a repeat; repeats don't nest");
   }
@@ -157,7 +175,27 @@ private:
   Status checkGroup(int32_t group) const {
     if (group < 0 || static_cast<size_t>(group) >= program.groups.size())
       return wrong(fmt::format("uses group {} of {}", group, program.groups.size()));
+    if (program.groups[group].beside != isBeside)
+      return wrong(isBeside ? "is in a bucket, but its group is not for exchanges beside"
+                            : "is in no bucket, but its group is for exchanges beside");
     return {};
+  }
+
+  static bool isMessage(const Command &command) {
+    return std::holds_alternative<AllReduceCommand>(command.what) ||
+           std::holds_alternative<AllGatherCommand>(command.what) ||
+           std::holds_alternative<ReduceScatterCommand>(command.what);
+  }
+
+  /// Of two commands of one kind.
+  static bool isReducedAlike(const Command &a, const Command &b) {
+    auto kind = [](const Command &command) {
+      if (const auto *reduce = std::get_if<AllReduceCommand>(&command.what))
+        return reduce->kind;
+      const auto *scatter = std::get_if<ReduceScatterCommand>(&command.what);
+      return scatter ? scatter->kind : ReductionKind::Sum;
+    };
+    return kind(a) == kind(b);
   }
 
   Status checkBytes(const Region &region, std::optional<int64_t> bytes, int64_t element,
@@ -251,12 +289,8 @@ private:
 
   const Program &program;
   std::string owner;
+  const bool isBeside;
 };
-
-/// "matmul layers.3/mlp.gate".
-std::string titleOf(const Command &command) {
-  return fmt::format("{}{}{}", nameOf(command), command.label.empty() ? "" : " ", command.label);
-}
 
 /// `owner()` is the command's place in words. Those take longer to make than the
 /// checks, and an entry may run millions of commands: only a refused one is named.
@@ -289,6 +323,10 @@ Status checkRepeat(const Program &program, const Command &command, const RepeatC
   CLEAVE_RT_RETURN_IF_ERROR(checkLayers(repeat, owner));
   if (command.bytes != 0 || command.flops != 0)
     return refused(owner, "states bytes or operations of its own beside those of its body");
+  for (const Command &inner : repeat.body)
+    if (inner.ahead < -RepeatCommand::maxAhead || inner.ahead > RepeatCommand::maxAhead)
+      return refused(owner, fmt::format("has a command {} turns ahead; it is at most {} either way",
+                                        inner.ahead, RepeatCommand::maxAhead));
   const auto size = static_cast<int64_t>(repeat.body.size());
   if (size > (maxCommands - unrolled) / repeat.count)
     return refused(owner, fmt::format("runs {} commands {} times; an entry runs at most {}", size,
@@ -320,12 +358,18 @@ Status checkEntry(const Program &program, size_t entry) {
       return refused(owner(),
                      fmt::format("is one too many; an entry runs at most {}", maxCommands));
     ++unrolled;
+    if (command.ahead != 0)
+      return refused(owner(), "is ahead of the turns of a repeat, but stands in none");
     CLEAVE_RT_RETURN_IF_ERROR(checkCommand(program, command, owner));
   }
   return {};
 }
 
 } // namespace
+
+std::string titleOf(const Command &command) {
+  return fmt::format("{}{}{}", nameOf(command), command.label.empty() ? "" : " ", command.label);
+}
 
 Status validateCommands(const Program &program) {
   for (size_t entry = 0; entry < program.entryLists(); ++entry)

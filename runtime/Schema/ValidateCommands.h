@@ -4,6 +4,7 @@
 
 #include "runtime/Schema/Image.h"
 
+#include <optional>
 #include <set>
 #include <string>
 
@@ -23,6 +24,13 @@ Status checkAxes(const Program &program, const AxisList &axes, std::set<int32_t>
 
 /// `image.command` or `image.region`, naming entry, index and label.
 Status validateCommands(const Program &program);
+
+/// `image.command`: each bucket of a program whose commands are right is awaited once in its
+/// entry, and until then nobody writes what it reads nor touches what it writes.
+Status validateBeside(const Program &program);
+
+/// "matmul layers.3/mlp.gate".
+std::string titleOf(const Command &command);
 
 /// `image.group`: axes and members, and that all ranks of the program take part.
 Status validateGroups(const Program &program);

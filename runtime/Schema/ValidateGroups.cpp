@@ -51,19 +51,6 @@ Status checkWhole(const Program &program, const Group &group, const std::string 
   return {};
 }
 
-/// The group in which a command communicates.
-std::optional<int32_t> groupOf(const Command &command) {
-  if (const auto *reduce = std::get_if<AllReduceCommand>(&command.what))
-    return reduce->group;
-  if (const auto *gather = std::get_if<AllGatherCommand>(&command.what))
-    return gather->group;
-  if (const auto *scatter = std::get_if<ReduceScatterCommand>(&command.what))
-    return scatter->group;
-  if (const auto *exchange = std::get_if<AllToAllCommand>(&command.what))
-    return exchange->group;
-  return std::nullopt;
-}
-
 /// All in which members of a collective must be alike.
 struct AgreementText {
   const Command &command;
@@ -97,10 +84,11 @@ public:
         const auto *repeat = std::get_if<RepeatCommand>(&command.what);
         if (!repeat)
           add(program, command, lists.back());
-        for (int64_t i = 0; repeat && i < repeat->count; ++i)
-          for (const Command &repeated : repeat->body)
+        if (repeat)
+          forEachTurn(*repeat, [&](const Command &repeated, int64_t i) {
             if (groupOf(repeated))
               add(program, inIteration(*repeat, repeated, i), lists.back());
+          });
       }
     }
     next.resize(lists.size());
@@ -218,6 +206,8 @@ Status validateGroups(const Program &program) {
     CLEAVE_RT_RETURN_IF_ERROR(checkAxes(program, group.axes, used, "image.group", owner));
     CLEAVE_RT_RETURN_IF_ERROR(checkMembers(program, group, owner));
     CLEAVE_RT_RETURN_IF_ERROR(checkWhole(program, group, owner));
+    if (group.beside && programsIn(program, group).size() > 1)
+      return broken(fmt::format("{} is for exchanges beside, but of several programs", owner));
   }
   return {};
 }

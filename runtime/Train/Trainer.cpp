@@ -79,15 +79,18 @@ Status RankTrainer::prepare() {
     const std::vector<int> members = asInts(group.ranksOf(program.mesh, world.rank()));
     Communicator *communicator = nullptr;
     if (members.size() > 1) {
-      CLEAVE_RT_ASSIGN_OR_RETURN(communicator, world.group(members));
+      CLEAVE_RT_ASSIGN_OR_RETURN(communicator,
+                                 world.group(members, group.beside ? Lane::Beside : Lane::Main));
     }
     groups.push_back(communicator);
   }
   CLEAVE_RT_ASSIGN_OR_RETURN(StepTraffic counters, StepTraffic::create(program, world, groups));
   traffic.emplace(std::move(counters));
-  CLEAVE_RT_ASSIGN_OR_RETURN(executor,
-                             Executor::create(program, world.rank(), setup.kernels, pool,
-                                              std::move(groups), {.profile = setup.flags.profile}));
+  CLEAVE_RT_ASSIGN_OR_RETURN(
+      executor, Executor::create(program, world.rank(), setup.kernels, pool, std::move(groups),
+                                 {.profile = setup.flags.profile,
+                                  .endRun = [this](Error error) { world.abort(std::move(error)); },
+                                  .awaiting = [this](bool waits) { world.awaitBeside(waits); }}));
   shared.memories[world.rank()] = &executor->memory();
   if (program.pipeline) {
     CLEAVE_RT_ASSIGN_OR_RETURN(pipeline, PipelineRunner::create(program, world, *executor));

@@ -82,7 +82,7 @@ Status checkWorld(const Program &program, const TrainFlags &flags,
 WorldPlan planWorld(const Image &image) {
   WorldPlan plan;
   plan.ranks = static_cast<int>(image.first().mesh.world());
-  std::set<std::vector<int>> known;
+  std::set<std::pair<bool, std::vector<int>>> known;
   for (const Program &program : image.programs)
     for (const Group &group : program.groups)
       for (int rank = 0; rank < plan.ranks; ++rank) {
@@ -90,8 +90,8 @@ WorldPlan planWorld(const Image &image) {
           continue;
         const std::vector<int64_t> members = group.ranksOf(program.mesh, rank);
         std::vector<int> ranks(members.begin(), members.end());
-        if (known.insert(ranks).second)
-          plan.groups.push_back(std::move(ranks));
+        if (known.insert({group.beside, ranks}).second)
+          (group.beside ? plan.groupsBeside : plan.groups).push_back(std::move(ranks));
       }
   plan.channels = channelsOf(image);
   return plan;

@@ -212,6 +212,23 @@ class Layouts(harness.Case):
                 cut, _ = self.train(self.compiled(model, ranks, pins, values), data, 5)
                 self.assertSteps(cut, alone, 1e-5, 1e-5)
 
+    def test_overlap_changes_no_bit(self):
+        """Weights a layer ahead, gradients a layer behind: the same numbers to the last bit."""
+        for layout, model in (("2:dp=2", "t0"), ("2:dp=2,micro_batch=2", "t0"), ("2:dp=2,zero=1", "gpt2-mini"),
+                              ("4:dp=4,zero=1,micro_batch=1", "t0-tied"),
+                              ("2:dp=2,zero=2,micro_batch=2", "t0"), ("3:dp=3,zero=3", "t0"),
+                              ("4:dp=2,tp=2,sp=1,zero=3,recompute=full", "gpt2-mini"),
+                              ("4:pp=2,dp=2,zero=3,micro_batch=1", "t0"),
+                              ("4:pp=2,dp=2,zero=2,micro_batch=1,schedule=zb-h1", "t0-tied"),
+                              ("4:cp=2,dp=2,zero=3", "t0"), ("4:dp=4,zero=3,zero_group=2", "t0"),
+                              ("4:dp=4,ep=2,zero=3", "t0-moe")):
+            with self.subTest(layout=layout, model=model):
+                batch = harness.recipe(global_batch=6 if "dp=3" in layout else 8)
+                apart, beside = (self.golden_run(model, 4, layout=layout + overlap,
+                                                 recipe_values=batch)
+                                 for overlap in ("", ",overlap=1"))
+                self.assertSteps(beside, apart)
+
     def test_zero_holds_less(self):
         """State of one of four ranks in bytes a parameter: 16, 10, 7 and 4."""
         held = []

@@ -25,6 +25,10 @@ LAYOUTS = (
     ("t0", 4, "pp=2,dp=2,zero=2,schedule=zb-h1,micro_batch=1"),
     ("t0", 4, "pp=2,vp=2,dp=2,micro_batch=1"),
     ("t0-moe", 4, "dp=2,tp=2,ep=2"),
+    ("t0", 2, "dp=2,overlap=1"),
+    ("t0-tied", 3, "dp=3,zero=1,overlap=1,micro_batch=1"),
+    ("gpt2-mini", 4, "dp=2,cp=2,zero=3,overlap=1"),
+    ("t0", 4, "pp=2,dp=2,zero=3,micro_batch=1,overlap=1"),
 )
 
 
@@ -49,7 +53,7 @@ def planned(case, communication, steps):
 
     def add(place, kind, row):
         entry = places[place][(kind, tuple(row["axes"]))]
-        entry[0] += row["count"] * steps
+        entry[0] += row.get("messages", row["count"]) * steps
         entry[1] += row["total"] * steps
 
     for row in communication["rows"]:

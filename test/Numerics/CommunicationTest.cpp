@@ -15,8 +15,10 @@
 #include "runtime/Schema/Unroll.h"
 
 #include <deque>
+#include <functional>
 #include <gtest/gtest.h>
 #include <random>
+#include <regex>
 #include <set>
 
 using namespace cleave;
@@ -25,29 +27,14 @@ namespace {
 
 /// One thing that a rank does and others must know of.
 struct Event {
-  enum Kind { Collective, Send, Receive } kind;
+  enum Kind { Collective, Send, Receive, Start, Await } kind;
   /// Of a collective: its ranks. Of a transfer: from, to, and which kind.
   std::vector<int64_t> who;
-  /// In what both sides agree.
+  /// In what both sides agree; of a wait for a bucket which one.
   std::string what;
 };
 
-/// Which group a command communicates in, if it does.
-std::optional<int32_t> groupOf(const rt::Command &command) {
-  return std::visit(
-      [](const auto &what) -> std::optional<int32_t> {
-        using T = std::decay_t<decltype(what)>;
-        if constexpr (std::is_same_v<T, rt::SliceCommand>)
-          return std::nullopt;
-        else if constexpr (requires { what.group; })
-          return what.group;
-        else
-          return std::nullopt;
-      },
-      command.what);
-}
-
-/// What a rank does in a step.
+/// What a rank does in a step, and what it does beside that.
 class Script {
 public:
   Script(const rt::Image &image, int64_t rank)
@@ -65,13 +52,30 @@ public:
     add(rt::EntryKind::Update);
   }
   std::vector<Event> events;
+  /// Of buckets, in the order of their starts.
+  std::vector<Event> beside;
 
 private:
   void add(rt::EntryKind entry) { addList(rt::Program::entryIndex(entry)); }
 
   void addList(size_t index) {
+    std::map<int64_t, std::string> started;
     for (const rt::Command &command : unrolled[index]) {
+      if (const auto *await = std::get_if<rt::AwaitCommand>(&command.what)) {
+        events.push_back({Event::Await, {}, started[await->number]});
+        continue;
+      }
       auto group = groupOf(command);
+      if (const auto *bucket = std::get_if<rt::BesideCommand>(&command.what)) {
+        started[bucket->number] = std::to_string(beside.size());
+        events.push_back({Event::Start, {}, ""});
+        std::string what;
+        for (const rt::Command &exchange : bucket->exchanges)
+          what += std::string(nameOf(exchange)) + " " + exchange.label + ", ";
+        beside.push_back(
+            {Event::Collective, program.groups[*group].ranksOf(program.mesh, rank), what});
+        continue;
+      }
       if (!group || program.groups[*group].size(program.mesh) == 1)
         continue;
       const auto *reduce = std::get_if<rt::AllReduceCommand>(&command.what);
@@ -114,33 +118,44 @@ private:
   const rt::EntryLists unrolled;
 };
 
-/// Whether a step of all ranks ends, with the same on both sides of everything.
+/// Whether a step of all ranks ends, with the same on both sides of everything. Each rank is
+/// two actors: 2 · rank runs its commands, the next one its buckets.
 bool ends(const rt::Image &image) {
   std::vector<std::vector<Event>> scripts;
-  for (int64_t rank = 0; rank < image.first().mesh.world(); ++rank)
-    scripts.push_back(Script(image, rank).events);
-  std::vector<size_t> at(scripts.size(), 0);
+  for (int64_t rank = 0; rank < image.first().mesh.world(); ++rank) {
+    Script script(image, rank);
+    scripts.push_back(std::move(script.events));
+    scripts.push_back(std::move(script.beside));
+  }
+  std::vector<size_t> at(scripts.size(), 0), started(scripts.size(), 0);
   std::map<std::vector<int64_t>, std::deque<std::string>> channels;
-  auto current = [&](size_t rank) -> const Event * {
-    return at[rank] < scripts[rank].size() ? &scripts[rank][at[rank]] : nullptr;
+  auto current = [&](size_t actor) -> const Event * {
+    const bool isStarted = actor % 2 == 0 || at[actor] < started[actor];
+    return isStarted && at[actor] < scripts[actor].size() ? &scripts[actor][at[actor]] : nullptr;
   };
-  auto step = [&](size_t rank) {
-    const Event *mine = current(rank);
+  auto step = [&](size_t actor) {
+    const Event *mine = current(actor);
     if (!mine)
       return false;
     if (mine->kind == Event::Collective) {
+      auto actorOf = [&](int64_t member) { return 2 * static_cast<size_t>(member) + actor % 2; };
       for (int64_t member : mine->who) {
-        const Event *theirs = current(static_cast<size_t>(member));
+        const Event *theirs = current(actorOf(member));
         if (!theirs || theirs->kind != Event::Collective || theirs->who != mine->who ||
             theirs->what != mine->what)
           return false;
       }
       for (int64_t member : std::vector<int64_t>(mine->who))
-        ++at[static_cast<size_t>(member)];
+        ++at[actorOf(member)];
       return true;
     }
     auto &messages = channels[mine->who];
-    if (mine->kind == Event::Send) {
+    if (mine->kind == Event::Start) {
+      ++started[actor + 1];
+    } else if (mine->kind == Event::Await) {
+      if (mine->what.empty() || at[actor + 1] <= std::stoul(mine->what))
+        return false;
+    } else if (mine->kind == Event::Send) {
       if (static_cast<int64_t>(messages.size()) >= image.of(mine->who[0]).pipeline->buffers)
         return false;
       messages.push_back(mine->what);
@@ -149,17 +164,17 @@ bool ends(const rt::Image &image) {
         return false;
       messages.pop_front();
     }
-    ++at[rank];
+    ++at[actor];
     return true;
   };
   for (bool moved = true; moved;) {
     moved = false;
-    for (size_t rank = 0; rank < scripts.size(); ++rank)
-      while (step(rank))
+    for (size_t actor = 0; actor < scripts.size(); ++actor)
+      while (step(actor))
         moved = true;
   }
-  for (size_t rank = 0; rank < scripts.size(); ++rank)
-    if (current(rank))
+  for (size_t actor = 0; actor < scripts.size(); ++actor)
+    if (at[actor] < scripts[actor].size())
       return false;
   return true;
 }
@@ -186,6 +201,7 @@ PlanRequest randomRequest(std::mt19937 &random) {
   pins.vocabulary = random() % 4 != 0;
   pins.zero = pick(0, 1, 2, 3);
   pins.recompute = random() % 4 == 0;
+  pins.overlap = random() % 2;
   const int64_t micro = pick(1, 2), micros = pick(1, 2, 4, 5);
   pins.microBatch = micro;
   request.globalBatch = *pins.dp * micro * micros;
@@ -314,6 +330,90 @@ TEST(Communication, OfOneProgramEndsInAnyOrder) {
     for (std::vector<rt::Command> &list : image->programs[0].entries)
       std::shuffle(list.begin(), list.end(), random);
     EXPECT_TRUE(ends(*image));
+  }
+}
+
+/// The layers of a micro-batch, forward and back.
+std::vector<rt::RepeatCommand *> layersOf(rt::Image &image) {
+  std::vector<rt::RepeatCommand *> repeats;
+  for (rt::Command &command : image.programs[0].entry(rt::EntryKind::MicroBatch))
+    if (auto *repeat = std::get_if<rt::RepeatCommand>(&command.what))
+      repeats.push_back(repeat);
+  return repeats;
+}
+
+/// Weights come ahead and gradients stay behind; whatever moves a start, a wait or one of
+/// the two places is found.
+TEST(Overlap, OfMovedBucketsIsRefused) {
+  PlanRequest request;
+  request.ranks = request.pins.dp.emplace(2);
+  request.pins.zero = 3;
+  request.pins.overlap = true;
+  request.globalBatch = 4;
+  request.sequence = 16;
+  auto image = imageOf("t0", request);
+  ASSERT_TRUE(image.ok()) << rt::renderText(image.error());
+  using Body = std::vector<rt::Command>;
+  const std::pair<const char *, std::function<void(Body &, size_t)>> changes[] = {
+      {"a wait that comes later",
+       [](Body &body, size_t at) { std::rotate(&body[at], &body[at] + 1, &body.back() + 1); }},
+      {"a wait that is left out", [](Body &body, size_t at) { body.erase(body.begin() + at); }},
+      {"a start that comes first",
+       [](Body &body, size_t at) { std::rotate(&body[0], &body[at], &body[at] + 1); }},
+      {"a start that is left out", [](Body &body, size_t at) { body.erase(body.begin() + at); }},
+      {"a start in the turn of its wait", [](Body &body, size_t at) { body[at].ahead -= 1; }}};
+  int starts = 0, waits = 0;
+  for (size_t repeat : {0, 1}) {
+    const Body &body = layersOf(*image)[repeat]->body;
+    for (size_t at = 0; at < body.size(); ++at) {
+      const bool isStart = std::holds_alternative<rt::BesideCommand>(body[at].what);
+      const bool isWait = std::holds_alternative<rt::AwaitCommand>(body[at].what);
+      starts += isStart;
+      waits += isWait;
+      for (const auto &[what, change] : changes) {
+        const bool isOfStarts = llvm::StringRef(what).starts_with("a start");
+        // What comes ahead may as well start before the wait for what is due.
+        const bool mayBeFirst = llvm::StringRef(what).ends_with("first") && body[at].ahead > 0;
+        if (!(isOfStarts ? isStart : isWait) || mayBeFirst)
+          continue;
+        rt::Image moved = *image;
+        change(layersOf(moved)[repeat]->body, at);
+        EXPECT_FALSE(rt::validate(moved).ok())
+            << what << ": command " << at << " of repeat " << repeat;
+      }
+    }
+  }
+  EXPECT_EQ(starts, 3);
+  EXPECT_EQ(waits, 3);
+}
+
+/// Without its second place every buffer of a bucket meets what the next turn does.
+TEST(Overlap, OfBuffersInOnePlaceIsRefused) {
+  PlanRequest request;
+  request.ranks = request.pins.dp.emplace(2);
+  request.pins.zero = 3;
+  request.pins.overlap = true;
+  request.globalBatch = 4;
+  request.sequence = 16;
+  auto image = imageOf("t0", request);
+  ASSERT_TRUE(image.ok()) << rt::renderText(image.error());
+  std::string text = rt::toImageText(*image);
+  // Of each region with a period, in turn: everywhere the first place alone.
+  std::set<std::string> regions;
+  const std::regex periodic(R"(\[(\d+), (\d+), (\d+), \d+, 2\])");
+  for (std::sregex_iterator it(text.begin(), text.end(), periodic), end; it != end; ++it)
+    regions.insert(it->str());
+  EXPECT_GT(regions.size(), 20u);
+  for (const std::string &region : regions) {
+    std::smatch numbers;
+    ASSERT_TRUE(std::regex_match(region, numbers, periodic));
+    const std::string one =
+        "[" + numbers.str(1) + ", " + numbers.str(2) + ", " + numbers.str(3) + "]";
+    std::string changed = text;
+    for (size_t at = changed.find(region); at != std::string::npos; at = changed.find(region, at))
+      changed.replace(at, region.size(), one);
+    const auto read = rt::imageFromText(changed, "image");
+    EXPECT_FALSE(read.ok()) << region;
   }
 }
 

@@ -81,6 +81,17 @@ Status checkMoves(Communicator &group, size_t block) {
   return group.barrier();
 }
 
+/// Messages of several parts, some empty: with large ones among them, and small ones alone.
+Status checkParts(Communicator &group) {
+  const std::pair<std::span<const size_t>, ReduceKind> messages[] = {
+      {std::span(sizes), ReduceKind::Sum}, {std::span(sizes).first(5), ReduceKind::Max}};
+  for (const auto &[blocks, kind] : messages) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(const bool isRight, exchangesInParts(group, blocks, kind));
+    expect(isRight, group, "message in parts", blocks.size());
+  }
+  return {};
+}
+
 /// All ranks; every second one; pairs, far and near.
 std::vector<std::vector<int>> groupsOf(int ranks) {
   std::vector<std::vector<int>> groups{everyone(ranks), {}, {}};
@@ -107,6 +118,7 @@ Status checkNumbers(World &world) {
         CLEAVE_RT_RETURN_IF_ERROR(checkMoves(*group, size));
       }
       CLEAVE_RT_RETURN_IF_ERROR(checkReductions(*group, 5003, ReduceKind::Max));
+      CLEAVE_RT_RETURN_IF_ERROR(checkParts(*group));
     }
   return {};
 }

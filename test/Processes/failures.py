@@ -47,6 +47,23 @@ class Failures(process_harness.Case):
                     r"\w+ of .+", time.time())
                 self.assertIn(f"process {rank} on host", outcome.err)
 
+    def test_a_killed_rank_that_exchanges_beside(self):
+        """Others wait for a bucket, or in one of the update."""
+        for rank, pins in ((2, "dp=4,zero=3,overlap=1"), (0, "dp=4,zero=2,overlap=1,micro_batch=1")):
+            with self.subTest(rank=rank):
+                process, log, _ = self.begin(pins=pins)
+                os.kill(pids(self.program)[rank], signal.SIGKILL)
+                self.check(
+                    process, log, rf"error\[comm.rank_lost\]: rank {rank} was lost in step "
+                    r"(?P<step>\d+), (while rank \d waited|after rank \d was) in \w+ of .+",
+                    time.time())
+
+    def test_a_stopped_rank_that_exchanges_beside(self):
+        process, log, _ = self.begin("--rank-timeout", "4", pins="dp=4,zero=3,overlap=1")
+        os.kill(pids(self.program)[1], signal.SIGSTOP)
+        self.check(process, log, r"error\[comm.rank_silent\]: rank 1 did not answer for 4 s in step "
+                   r"(?P<step>\d+), while rank \d waited in \w+ of .+", time.time(), code=4)
+
     def test_a_killed_process_with_two_ranks(self):
         process, log, _ = self.begin(processes=2, pins="dp=2,tp=2")
         os.kill(pids(self.program)[1], signal.SIGKILL)

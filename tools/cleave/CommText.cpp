@@ -30,7 +30,7 @@ static Totals totalsBy(const std::vector<TrafficRow> &rows,
   for (const TrafficRow &row : rows) {
     Total &sum = sums[key(row)];
     sum.bytes += row.total() * row.ranks;
-    sum.messages += row.count * row.ranks;
+    sum.messages += row.messages() * row.ranks;
   }
   Totals sorted(sums.begin(), sums.end());
   std::sort(sorted.begin(), sorted.end(), [](const auto &a, const auto &b) {
@@ -51,8 +51,8 @@ static std::string entryOf(const TrafficRow &row) {
 static std::string placementsOf(const TrafficRow &row) {
   if (!row.from || !row.to)
     return "";
-  return fmt::format("[{}] → [{}]", placementText(row.from, row.dims),
-                     placementText(row.to, row.dims));
+  return fmt::format("[{}] → [{}]{}", placementText(row.from, row.dims),
+                     placementText(row.to, row.dims), row.bucket.empty() ? "" : ", in a bucket");
 }
 
 std::string communicationText(const std::vector<TrafficRow> &rows, int64_t ranks) {
@@ -109,6 +109,8 @@ static void writeRow(rt::JsonWriter &out, const TrafficRow &row) {
   }
   if (row.isTransfer())
     out.key("to").value(row.peer);
+  if (!row.bucket.empty())
+    out.key("bucket").value(row.bucket).key("messages").value(row.messages());
   out.key("bytes").value(row.bytes).key("count").value(row.count);
   out.key("total").value(row.total()).key("ranks").value(row.ranks).endObject();
 }

@@ -33,6 +33,8 @@ struct Pins {
   /// Ranks of data × context that share state by `zero`, each such group holding all of it;
   /// absent: all of them.
   std::optional<int64_t> zeroGroup;
+  /// Exchanges of parameters and gradients run beside the computation.
+  std::optional<bool> overlap;
   /// Compute the forward of every layer again in its backward.
   bool recompute = false;
   /// Cut the sequence over the tensor axis between the blocks (`sp`), and the

@@ -7,14 +7,15 @@
 namespace cleave::image {
 
 static constexpr int64_t kAlignment = 64;
-static int64_t aligned(int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
+
+int64_t alignedInArena(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 /// Most bytes alive at once.
 static int64_t peak(llvm::ArrayRef<Lifetime> buffers) {
   std::map<int64_t, int64_t> change;
   for (const Lifetime &b : buffers) {
-    change[b.begin] += aligned(b.bytes);
-    change[b.end + 1] -= aligned(b.bytes);
+    change[b.begin] += alignedInArena(b.bytes);
+    change[b.end + 1] -= alignedInArena(b.bytes);
   }
   int64_t now = 0, most = 0;
   for (auto [at, delta] : change)
@@ -40,12 +41,12 @@ Packing packArena(llvm::ArrayRef<Lifetime> buffers) {
       const Lifetime &theirs = buffers[other];
       if (theirs.end < mine.begin || mine.end < theirs.begin)
         continue;
-      if (packing.offsets[other] >= offset + aligned(mine.bytes))
+      if (packing.offsets[other] >= offset + alignedInArena(mine.bytes))
         break; // the gap before it is wide enough
-      offset = std::max(offset, packing.offsets[other] + aligned(theirs.bytes));
+      offset = std::max(offset, packing.offsets[other] + alignedInArena(theirs.bytes));
     }
     packing.offsets[i] = offset;
-    packing.bytes = std::max(packing.bytes, offset + aligned(mine.bytes));
+    packing.bytes = std::max(packing.bytes, offset + alignedInArena(mine.bytes));
     placed.insert(llvm::upper_bound(placed, offset,
                                     [&](int64_t o, size_t p) { return o < packing.offsets[p]; }),
                   i);

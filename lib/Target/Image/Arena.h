@@ -27,6 +27,9 @@ struct Packing {
   int64_t bound = 0;
 };
 
+/// `bytes` and what is left free behind them.
+int64_t alignedInArena(int64_t bytes);
+
 /// Largest buffers first, each at the lowest offset where it meets no other that
 /// is alive with it. Deterministic.
 Packing packArena(llvm::ArrayRef<Lifetime> buffers);

@@ -52,7 +52,8 @@ struct ExchangeWriter {
   template <typename Command> bool add(ArrayAttr axes, auto... sizes) {
     auto made =
         Command::create(b, op->getLoc(), getElementTypeOrSelf(op->getOperand(0)), source, target,
-                        layout.group(axes).getValue(), sizes..., label, source.getBytes());
+                        layout.group(axes, {}, dist::bucketOf(op).has_value()).getValue(), sizes...,
+                        label, source.getBytes());
     copyNotes(op, made);
     return true;
   }

@@ -9,6 +9,7 @@
 #include "cleave/Target/Image/Image.h"
 #include "cleave/Transforms/Fusion/Fusion.h"
 #include "dialects/Pipe/Pipe.h"
+#include "lib/Target/Image/Buckets.h"
 #include "lib/Target/Image/Exchanges.h"
 #include "lib/Target/Image/Flatten.h"
 #include "lib/Target/Image/Matmul.h"
@@ -94,6 +95,8 @@ private:
       return failure();
     showNames(entry);
     roundInProducts(entry);
+    if (failed(markCompanions(entry)))
+      return failure();
     Block &body = entry.getBody().front();
     decideFusion(body);
     auto units = makeUnits(body, *kernels, profile);
@@ -101,6 +104,7 @@ private:
       return failure();
     Placement placement(entry, *units, layout, arena.name(), stage);
     arena.reserve(placement.arenaBytes());
+    nextBucket = 0;
     for (Unit &unit : *units) {
       if (failed(emit(unit, placement)))
         return failure();
@@ -136,6 +140,8 @@ private:
   LogicalResult emit(Unit &unit, Placement &placement) {
     Operation *op = unit.ops.front();
     std::string label = labelOf(unit.ops);
+    if (unit.bucket)
+      return emitBucket(unit, placement, label);
     if (auto state = dyn_cast<StateOpInterface>(op))
       return emitState(state, placement, label);
     if (op->hasTrait<OpTrait::ConstantLike>())
@@ -162,6 +168,32 @@ private:
       return success();
     return op->emitOpError("cannot be run on the CPU: it is neither a kernel nor a product nor "
                            "an exchange");
+  }
+
+  /// A bucket comes a turn before what needs it: wait for the one that is due, do what goes
+  /// with this or that, start the next one.
+  LogicalResult emitBucket(Unit &unit, Placement &placement, std::string label) {
+    const int64_t starts = unit.bucket->isAhead ? 1 : 0;
+    const int64_t number = nextBucket++;
+    Location loc = unit.ops.front()->getLoc();
+    if (unit.ops.size() > 1)
+      label += " and " + std::to_string(unit.ops.size() - 1) + " more";
+    auto await = exec::AwaitOp::create(builder, loc, number, label, 0, 0, starts - 1);
+    for (Unit &inner : unit.body)
+      if (failed(emit(inner, placement)))
+        return failure();
+    auto turn =
+        builder.getIntegerAttr(await.getAheadAttr().getType(), unit.bucket->isAhead ? 1 : -1);
+    for (Operation *op = await->getNextNode(); op; op = op->getNextNode())
+      op->setAttr("ahead", turn);
+    auto bucket = exec::BesideOp::create(builder, loc, label, number, starts);
+    OpBuilder::InsertionGuard outside(builder);
+    builder.createBlock(&bucket.getBody());
+    for (Operation *op : unit.ops)
+      if (!addExchange(builder, op, placement.region(op->getOperand(0)),
+                       placement.region(op->getResult(0)), layout, labelOf(op)))
+        return op->emitOpError("is no exchange that goes in a bucket");
+    return success();
   }
 
   /// Whether slices are runs of memory that follow each other: a slice has one index
@@ -244,7 +276,7 @@ private:
   /// Nothing where the two are one.
   void copy(exec::Address source, exec::Address target, StringRef label, Location loc) {
     if (source.segment != target.segment || source.offset != target.offset ||
-        source.step != target.step)
+        source.step != target.step || source.period != target.period)
       addCopy(source, target, label, loc);
   }
 
@@ -336,6 +368,8 @@ private:
   StateLayout layout;
   SegmentWriter arena;
   OwningOpRef<ModuleOp> kernels;
+  /// Number of the next bucket of the entry.
+  int64_t nextBucket = 0;
 };
 } // namespace
 

@@ -32,9 +32,13 @@ void Placement::number(ArrayRef<Unit> units) {
       number(unit.body);
       ++next;
     }
+    if (unit.bucket)
+      buckets.push_back(&unit);
     for (Operation *op : unit.ops) {
       spans[op] = {begin, unit.body.empty() ? begin : next - 1};
       unitOf[op] = &unit;
+      if (unit.bucket && !unit.bucket->isAhead)
+        sent.push_back({op->getOperand(0), begin});
     }
   }
 }
@@ -165,7 +169,7 @@ void Placement::carryOn(RepeatOpInterface repeat, unsigned i) {
   Block &block = repeat.getRepeatedBlock();
   Value argument = block.getArgument(i), v = block.getTerminator()->getOperand(i), r = root(v);
   if (fixed.count(r) || sliceOf.count(r) || isa<BlockArgument>(r) || r.getParentBlock() != &block ||
-      isa<RepeatOpInterface>(r.getDefiningOp()))
+      isa<RepeatOpInterface>(r.getDefiningOp()) || isSentFrom(r, next))
     return;
   int64_t last = lastUse(argument), at = begin(r);
   if (last < at || (last == at && mayOverwrite(r, argument)))
@@ -196,7 +200,14 @@ void Placement::reuse(const InPlace &p, int64_t at) {
   if (isa<BlockArgument>(r) || fixed.count(r) || sliceOf.count(r) ||
       r.getParentBlock() != Value(p.output).getParentBlock() || groupLastUse(p.input) != at)
     return;
+  if (isSentFrom(r, at - 1))
+    return;
   over[p.output] = p.input;
+}
+
+/// Whether a bucket that starts at `at` or before still reads the buffer of `r` then.
+bool Placement::isSentFrom(Value r, int64_t at) const {
+  return llvm::any_of(sent, [&](auto &each) { return each.second <= at && root(each.first) == r; });
 }
 
 exec::Address Placement::slotOf(StateOpInterface state) const {
@@ -238,7 +249,8 @@ exec::Address Placement::region(Value v) const {
 
 bool Placement::isPlacedIn(Value v, exec::Address r) const {
   exec::Address own = region(v);
-  return own.segment == r.segment && own.offset == r.offset && own.step == r.step;
+  return own.segment == r.segment && own.offset == r.offset && own.step == r.step &&
+         own.period == r.period;
 }
 
 bool Placement::isPlaced(Value v) const {
@@ -308,11 +320,37 @@ void Placement::addLifetime(Value v, int64_t begin) {
   life.end = std::max(life.end, lastUse(v));
 }
 
+/// The buffer of `v` is that of a bucket for as long as the repeat runs.
+void Placement::keep(Value v, Operation *repeat, bool inTwoPlaces) {
+  auto it = lifetimes.find(root(v));
+  if (it == lifetimes.end() || isa<BlockArgument>(it->first) ||
+      it->first.getParentBlock() != v.getParentBlock())
+    return;
+  Lifetime &life = it->second;
+  const auto [begin, end] = spans.lookup(repeat);
+  life.begin = std::min(life.begin, begin);
+  life.end = std::max(life.end, end);
+  if (inTwoPlaces && twice.try_emplace(it->first, alignedInArena(life.bytes)).second)
+    life.bytes = 2 * alignedInArena(life.bytes);
+}
+
+/// Two places for what the next turn's work would meet: results that come while those of the
+/// turn are used, operands that the next turn makes while those of this one are sent.
+void Placement::addUnderWay(const Unit &unit) {
+  Operation *repeat = unit.ops.front()->getParentOp();
+  for (Operation *op : unit.ops) {
+    keep(op->getOperand(0), repeat, !unit.bucket->isAhead);
+    keep(op->getResult(0), repeat, unit.bucket->isAhead);
+  }
+}
+
 void Placement::collect(ArrayRef<Unit> units) {
   for (const Unit &unit : units) {
     int64_t at = spans.lookup(unit.ops.front()).begin;
     for (Value v : unit.outputs)
       addLifetime(v, at);
+    if (unit.bucket)
+      collect(unit.body);
     auto repeat = dyn_cast<RepeatOpInterface>(unit.ops.front());
     if (!repeat)
       continue;
@@ -328,12 +366,18 @@ void Placement::collect(ArrayRef<Unit> units) {
 }
 
 void Placement::pack() {
+  for (const Unit *bucket : buckets)
+    addUnderWay(*bucket);
   SmallVector<Lifetime> list;
   for (auto &[v, life] : lifetimes)
     list.push_back(life);
   packing = packArena(list);
-  for (auto [entry, offset] : llvm::zip(lifetimes, packing.offsets))
-    arena[entry.first] = {segment, offset, entry.second.bytes, 0};
+  for (auto [entry, offset] : llvm::zip(lifetimes, packing.offsets)) {
+    auto it = twice.find(entry.first);
+    arena[entry.first] = it == twice.end()
+                             ? exec::Address{segment, offset, entry.second.bytes}
+                             : exec::Address{segment, offset, bytesOf(entry.first), it->second, 2};
+  }
 }
 
 } // namespace cleave::image

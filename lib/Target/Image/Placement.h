@@ -11,7 +11,9 @@
 //     more when it is made;
 //   - else in the arena, from its producer to its last reader.
 // A repeat runs its block again, so what the block reads from outside lives until
-// the repeat ends.
+// the repeat ends. So does what a bucket reads or writes, which is under way from one
+// turn to the next. What it reads of this turn, and what it writes for another one that
+// works with it meanwhile, has two places, used in turn.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -55,6 +57,9 @@ private:
   void carryOn(RepeatOpInterface repeat, unsigned i);
   void reuse(const InPlace &pair, int64_t at);
   void addLifetime(mlir::Value v, int64_t begin);
+  void addUnderWay(const Unit &unit);
+  void keep(mlir::Value v, mlir::Operation *repeat, bool inTwoPlaces);
+  bool isSentFrom(mlir::Value r, int64_t at) const;
 
   int64_t begin(mlir::Value v) const;
   int64_t lastUse(mlir::Value v) const;
@@ -83,6 +88,11 @@ private:
   /// Slices of the scanned or stacked value of a repeat.
   llvm::DenseMap<mlir::Value, std::pair<RepeatOpInterface, mlir::Value>> sliceOf;
   llvm::MapVector<mlir::Value, Lifetime> lifetimes;
+  llvm::SmallVector<const Unit *> buckets;
+  /// What buckets that stay behind read, and when they start.
+  llvm::SmallVector<std::pair<mlir::Value, int64_t>> sent;
+  /// Buffers with two places, and the bytes of one.
+  llvm::DenseMap<mlir::Value, int64_t> twice;
   Packing packing;
 };
 

@@ -183,8 +183,8 @@ exec::Address StateLayout::extra(const BodyInput &input) {
   return it->second;
 }
 
-StringAttr StateLayout::group(ArrayAttr axes, DenseI64ArrayAttr members) {
-  auto [it, fresh] = groups.try_emplace({axes, members});
+StringAttr StateLayout::group(ArrayAttr axes, DenseI64ArrayAttr members, bool isBeside) {
+  auto [it, fresh] = groups.try_emplace({axes, members, int(isBeside)});
   if (fresh) {
     auto names =
         llvm::map_range(axes.getAsValueRange<StringAttr>(), [](StringRef name) { return name; });
@@ -193,8 +193,11 @@ StringAttr StateLayout::group(ArrayAttr axes, DenseI64ArrayAttr members) {
       name += " of " + llvm::join(llvm::map_range(members.asArrayRef(),
                                                   [](int64_t i) { return std::to_string(i); }),
                                   ", ");
+    if (isBeside)
+      name += " beside";
     it->second = builder.getStringAttr(name);
-    exec::GroupOp::create(builder, loc, it->second, axes, members);
+    exec::GroupOp::create(builder, loc, it->second, axes, members,
+                          isBeside ? builder.getUnitAttr() : UnitAttr());
   }
   return it->second;
 }

@@ -46,8 +46,9 @@ public:
   /// A table of constants, or this rank's coordinate.
   exec::Address extra(const BodyInput &input);
   /// Name of the communicator group over `axes`, or of those of its ranks with an index
-  /// in `members`.
-  mlir::StringAttr group(mlir::ArrayAttr axes, mlir::DenseI64ArrayAttr members = {});
+  /// in `members`; with `isBeside` the one for exchanges of buckets.
+  mlir::StringAttr group(mlir::ArrayAttr axes, mlir::DenseI64ArrayAttr members = {},
+                         bool isBeside = false);
   /// What is zero when a step starts.
   llvm::ArrayRef<exec::Address> accumulators() const { return zeroed; }
 
@@ -64,7 +65,7 @@ private:
   llvm::StringMap<exec::Address> slots, named;
   llvm::DenseMap<std::pair<mlir::Attribute, int64_t>, exec::Address> indices;
   llvm::DenseMap<mlir::Attribute, exec::Address> tables;
-  llvm::DenseMap<std::pair<mlir::Attribute, mlir::Attribute>, mlir::StringAttr> groups;
+  llvm::DenseMap<std::tuple<mlir::Attribute, mlir::Attribute, int>, mlir::StringAttr> groups;
   std::optional<SegmentWriter> slotMemory;
   llvm::SmallVector<exec::Address> zeroed;
 };

@@ -64,16 +64,19 @@ private:
                  : 0;
   }
 
-  void readBlock(exec::EntryOp entry, Block &block, int64_t times) {
+  void readBlock(exec::EntryOp entry, Block &block, int64_t times, exec::BesideOp bucket = {}) {
     for (Operation &op : block) {
       if (auto repeat = dyn_cast<exec::RepeatOp>(op))
         readBlock(entry, repeat.getBody().front(), times * repeat.getIterations());
+      else if (auto started = dyn_cast<exec::BesideOp>(op))
+        readBlock(entry, started.getBody().front(), times, started);
       else if (auto command = cast<exec::CommandOpInterface>(op); command.getGroupAttr())
-        addCommand(entry, command, times);
+        addCommand(entry, command, times, bucket);
     }
   }
 
-  void addCommand(exec::EntryOp entry, exec::CommandOpInterface command, int64_t times) {
+  void addCommand(exec::EntryOp entry, exec::CommandOpInterface command, int64_t times,
+                  exec::BesideOp bucket) {
     exec::GroupOp group = groups.lookup(command.getGroupAttr().getValue());
     const dist::Axes axes = dist::axesOf(group.getAxes());
     const int64_t members =
@@ -100,6 +103,10 @@ private:
         row.dims.push_back(name.str());
     row.count = times;
     row.ranks = ranks;
+    if (bucket) {
+      row.bucket = bucket.getLabel().str();
+      row.begins = command->getPrevNode() == nullptr;
+    }
     rows.push_back(std::move(row));
   }
 
@@ -185,7 +192,7 @@ template <typename T> static T &countOf(std::vector<T> &counts, const T &wanted)
 }
 
 static void addTo(rt::MessageCount &count, const TrafficRow &row) {
-  count.calls += row.count;
+  count.calls += row.messages();
   count.bytes += row.total();
 }
 

@@ -16,9 +16,16 @@ class Ordering {
 public:
   Ordering(Block &block, std::vector<Unit> units) : units(std::move(units)) {
     // What stands in a block that repeats is of the unit of that block.
-    for (auto [i, unit] : llvm::enumerate(this->units))
+    for (auto [i, unit] : llvm::enumerate(this->units)) {
+      auto add = [&, unit = i](Operation *op) {
+        op->walk([&](Operation *inner) { unitOf[inner] = unit; });
+      };
       for (Operation *op : unit.ops)
-        op->walk([&, unit = i](Operation *inner) { unitOf[inner] = unit; });
+        add(op);
+      if (unit.bucket)
+        for (const Unit &inner : unit.body)
+          llvm::for_each(inner.ops, add);
+    }
     int64_t n = 0;
     block.walk<WalkOrder::PreOrder>([&](Operation *op) { place[op] = n++; });
     after.resize(this->units.size());
@@ -67,7 +74,11 @@ private:
   FailureOr<std::vector<Unit>> sorted() {
     using Item = std::pair<int64_t, size_t>; // where the unit's last operator stood
     std::priority_queue<Item, std::vector<Item>, std::greater<>> ready;
-    auto push = [&](size_t i) { ready.push({place[units[i].ops.back()], i}); };
+    // What is done for the next iteration begins as early as it can.
+    auto push = [&](size_t i) {
+      const bool isAhead = units[i].bucket && units[i].bucket->isAhead;
+      ready.push({isAhead ? -1 : place[units[i].ops.back()], i});
+    };
     for (size_t i = 0; i < units.size(); ++i)
       if (waits[i] == 0)
         push(i);
@@ -152,6 +163,36 @@ static Unit kernelUnit(KernelGroup &group, llvm::DenseSet<Operation *> &grouped)
   return unit;
 }
 
+/// Makes one unit of the exchanges of each bucket, and of what is to run apart with them.
+static FailureOr<std::vector<Unit>> joinBuckets(Block &block, std::vector<Unit> units) {
+  std::vector<Unit> joined;
+  std::map<int64_t, Unit> buckets;
+  std::map<int64_t, std::vector<Unit>> companions;
+  for (Unit &unit : units) {
+    Operation *op = unit.ops.front();
+    if (auto bucket = dist::bucketOf(op)) {
+      Unit &whole = buckets[bucket->number];
+      whole.bucket = bucket;
+      llvm::append_range(whole.ops, unit.ops);
+      llvm::append_range(whole.inputs, unit.inputs);
+      llvm::append_range(whole.outputs, unit.outputs);
+      llvm::append_range(whole.inPlace, unit.inPlace);
+    } else if (auto apart = op->getAttrOfType<IntegerAttr>(kFusionApartAttr)) {
+      companions[apart.getInt()].push_back(std::move(unit));
+    } else {
+      joined.push_back(std::move(unit));
+    }
+  }
+  for (auto &[number, bucket] : buckets) {
+    auto body = Ordering(block, std::move(companions[number])).run();
+    if (failed(body))
+      return failure();
+    bucket.body = std::move(*body);
+    joined.push_back(std::move(bucket));
+  }
+  return joined;
+}
+
 StringRef memoryOf(StringRef slot) { return slot == "reduced" ? "gradient" : slot; }
 
 FailureOr<std::vector<Unit>> makeUnits(Block &block, ModuleOp kernels,
@@ -180,7 +221,10 @@ FailureOr<std::vector<Unit>> makeUnits(Block &block, ModuleOp kernels,
         unit->body = std::move(it->second);
       units.push_back(std::move(*unit));
     }
-  return Ordering(block, std::move(units)).run();
+  auto joined = joinBuckets(block, std::move(units));
+  if (failed(joined))
+    return failure();
+  return Ordering(block, std::move(*joined)).run();
 }
 
 } // namespace cleave::image

@@ -1,15 +1,16 @@
 //===- Units.h - What runs as one step of a program ------------------------===//
 //
 // A flat block is cut into units: a group of operators that runs as kernels, a
-// matrix product, an exchange, an access to state, or a block that repeats, which
-// has units of its own. Units are put in an order that respects values and the
+// matrix product, an exchange, an access to state, a block that repeats, which
+// has units of its own, or the exchanges of a bucket with what is done for them an
+// iteration early or late. Units are put in an order that respects values and the
 // order of accesses to each state tensor.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "cleave/Target/CPU/KernelCompiler.h"
-#include "dialects/Interfaces/Interfaces.h"
+#include "dialects/Dist/Dist.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/SmallVector.h"
 #include <string>
@@ -38,8 +39,10 @@ struct Unit {
   llvm::SmallVector<mlir::Value> inputs, outputs;
   std::vector<KernelCall> kernels;
   llvm::SmallVector<InPlace> inPlace;
-  /// Of a block that repeats.
+  /// Of a block that repeats, or of a bucket: what runs in its turns.
   std::vector<Unit> body;
+  /// Of the exchanges of a bucket.
+  std::optional<dist::Bucket> bucket;
 };
 
 /// The slot whose memory `slot` may lie in: a reduced gradient takes the place of the

@@ -47,7 +47,8 @@ public:
     for (auto group : source.getOps<exec::GroupOp>()) {
       groups[group.getName()] = static_cast<int32_t>(program.groups.size());
       program.groups.push_back({axisList(dist::axesOf(group.getAxes())),
-                                toVector(group.getMembers().value_or(ArrayRef<int64_t>()))});
+                                toVector(group.getMembers().value_or(ArrayRef<int64_t>())),
+                                group.getBeside()});
     }
     if (source.getPart())
       addPipeline();
@@ -64,7 +65,7 @@ public:
 private:
   rt::Region region(exec::AtAttr at) const {
     return {segments.lookup(at.getSegment().getValue()), at.getOffset(), at.getBytes(),
-            at.getStep()};
+            at.getStep(), at.getPeriod()};
   }
 
   rt::AxisList axisList(ArrayRef<StringAttr> axes) const {
@@ -249,6 +250,7 @@ private:
         command.label = source.getLabel().str();
         command.bytes = static_cast<double>(source.getBytes());
         command.flops = static_cast<double>(source.getFlops());
+        command.ahead = source.getAhead();
         setContents(op, command);
       }
       commands.push_back(std::move(command));
@@ -269,6 +271,13 @@ private:
         .Case([&](exec::PickedMatmulOp o) { command.what = pickedMatmul(o); })
         .Case([&](exec::PickedOuterOp o) { command.what = pickedOuter(o); })
         .Case([&](exec::ZeroOp o) { command.what = rt::ZeroCommand{region(o.getTarget())}; })
+        .Case([&](exec::BesideOp o) {
+          command.what = rt::BesideCommand{static_cast<int64_t>(o.getNumber()),
+                                           commandsOf(o.getBody().front())};
+        })
+        .Case([&](exec::AwaitOp o) {
+          command.what = rt::AwaitCommand{static_cast<int64_t>(o.getNumber())};
+        })
         .Case([&](exec::CopyOp o) {
           command.what = rt::CopyCommand{region(o.getSource()), region(o.getTarget())};
         })

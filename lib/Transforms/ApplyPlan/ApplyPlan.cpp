@@ -32,11 +32,25 @@ public:
     dist::MeshOp::create(b, solution.getLoc(), "mesh", b.getArrayAttr(names), sizes);
   }
 
-  /// Where each parameter's tensors lie.
+  void noteOverlap() {
+    if (plan::entry<plan::OverlapOp>(solution))
+      module->setAttr(dist::kOverlapAttr, UnitAttr::get(context));
+  }
+
+  /// Where each parameter's tensors lie. Gradients that are summed beside the computation
+  /// are summed as they come where they come once: there is nothing to add up before.
   void placeParameters() {
+    auto batch = plan::entry<plan::BatchOp>(solution);
+    const bool comeOnce = plan::entry<plan::OverlapOp>(solution) &&
+                          batch.getGlobal() == batch.getMicro() * ways("batch");
     llvm::StringMap<StringRef> nameOf = layerNames();
     for (auto p : module.getOps<nn::ParameterOp>()) {
       auto places = placesOf(nameOf.lookup(p.getSymName()));
+      if (comeOnce) {
+        places[1] = places[2];
+        SmallVector<Attribute> complete(tokenAxes.begin(), tokenAxes.end());
+        p->setAttr("dist.complete", ArrayAttr::get(context, complete));
+      }
       for (auto [slot, place] : {std::pair("value", places[0]), std::pair("gradient", places[1]),
                                  std::pair("moment1", places[2]), std::pair("moment2", places[2]),
                                  std::pair("reduced", places[2])})
@@ -310,6 +324,7 @@ LogicalResult applyPlan(ModuleOp module, plan::SolutionOp solution,
   if (failed(sizePieces(module, annotator, sizes)) || failed(specializeSizes(module, sizes)))
     return failure();
   annotator.addMesh();
+  annotator.noteOverlap();
   annotator.placeParameters();
 
   llvm::StringMap<SplitKind> kinds;

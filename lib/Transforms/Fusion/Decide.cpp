@@ -86,10 +86,14 @@ private:
     return llvm::map_to_vector(units.members(unit), [&](unsigned i) { return units.op(i); });
   }
 
+  Attribute apart(unsigned unit) const {
+    return units.op(units.members(unit).front())->getAttr(kFusionApartAttr);
+  }
+
   /// Makes one group of `unit` and `target` if they can be one kernel.
   bool tryMerge(unsigned unit, unsigned target) {
     const Rows &own = rows.find(unit)->second, &there = rows.find(target)->second;
-    if (own.alone() || there.alone() || there.none() != own.none())
+    if (own.alone() || there.alone() || there.none() != own.none() || apart(unit) != apart(target))
       return false;
     SmallVector<Operation *> all = opsOf(target);
     llvm::append_range(all, opsOf(unit));

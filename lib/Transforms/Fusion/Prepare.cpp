@@ -14,14 +14,15 @@ static bool stage(FusionOpInterface op) {
   SmallVector<Value> results = op.buildStages(b);
   if (results.empty())
     return false;
-  if (Attribute path = op->getAttr("nn.path"))
-    for (Value v : results)
-      for (Operation *made = v.getDefiningOp(); made && made->getBlock() == op->getBlock();) {
-        if (made->hasAttr("nn.path"))
-          break;
-        made->setAttr("nn.path", path);
-        made = made->getNumOperands() ? made->getOperand(0).getDefiningOp() : nullptr;
-      }
+  for (StringRef name : {StringRef("nn.path"), StringRef(kFusionApartAttr)})
+    if (Attribute attribute = op->getAttr(name))
+      for (Value v : results)
+        for (Operation *made = v.getDefiningOp(); made && made->getBlock() == op->getBlock();) {
+          if (made->hasAttr(name))
+            break;
+          made->setAttr(name, attribute);
+          made = made->getNumOperands() ? made->getOperand(0).getDefiningOp() : nullptr;
+        }
   op->replaceAllUsesWith(results);
   op->erase();
   return true;

@@ -266,6 +266,8 @@ private:
     if (state.getStateAccess() == StateAccess::Accumulate) {
       Axes partial(kept.getPartial());
       Axes used = cuts(kept);
+      if (auto complete = symbol->getAttrOfType<ArrayAttr>("dist.complete"))
+        llvm::append_range(used, dist::axesOf(complete));
       for (StringAttr a : placed.lookup(value).getPartial())
         if (!llvm::is_contained(partial, a) && !llvm::is_contained(used, a))
           partial.push_back(a);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace cleave::rt {
@@ -15,12 +16,13 @@ LocalGroup::LocalGroup(std::vector<int> members, std::chrono::nanoseconds spin)
 
 LocalGroup::LocalGroup(std::vector<int> members, size_t firstHere, size_t here,
                        std::chrono::nanoseconds spin)
-    : calls(here), firstHere(firstHere), memberRanks(std::move(members)),
+    : messages(here), firstHere(firstHere), memberRanks(std::move(members)),
       addresses(here, {std::vector<const float *>(here), std::vector<float *>(here)}),
       enter(static_cast<unsigned>(here), spin), leave(here, spin) {}
 
-LocalGroup::Outcome LocalGroup::perform(size_t self, const LocalCall &call, Status &failure) {
-  calls[self] = call;
+LocalGroup::Outcome LocalGroup::perform(size_t self, std::span<const LocalCall> parts,
+                                        Status &failure) {
+  messages[self] = {parts};
   if (!enter.arriveAndWait())
     return Outcome::Broken;
   // Every member compares the same calls and comes to the same result.
@@ -32,18 +34,26 @@ LocalGroup::Outcome LocalGroup::perform(size_t self, const LocalCall &call, Stat
   return Outcome::Done;
 }
 
+static std::string describe(std::span<const LocalCall> parts) {
+  size_t floats = 0;
+  for (const LocalCall &call : parts)
+    floats += call.count;
+  return fmt::format("{} of {} floats (root {}){}", nameOf(parts.front().collective), floats,
+                     parts.front().root,
+                     parts.size() > 1 ? fmt::format(" in {} parts", parts.size()) : "");
+}
+
 Status LocalGroup::compareCalls() const {
-  const LocalCall &first = calls.front();
-  for (size_t r = 1; r < calls.size(); ++r) {
-    const LocalCall &other = calls[r];
-    if (other.collective == first.collective && other.count == first.count &&
-        other.reduction == first.reduction && other.root == first.root)
+  const auto isLike = [](const LocalCall &a, const LocalCall &b) {
+    return a.collective == b.collective && a.count == b.count && a.reduction == b.reduction &&
+           a.root == b.root;
+  };
+  for (size_t r = 1; r < messages.size(); ++r) {
+    if (std::ranges::equal(messages.front().parts, messages[r].parts, isLike))
       continue;
-    Error error = internalError(
-        fmt::format("ranks {} and {} made calls that do not match: {} of {} floats (root {}) and "
-                    "{} of {} floats (root {})",
-                    membersHere()[0], membersHere()[r], nameOf(first.collective), first.count,
-                    first.root, nameOf(other.collective), other.count, other.root));
+    Error error = internalError(fmt::format(
+        "ranks {} and {} made calls that do not match: {} and {}", membersHere()[0],
+        membersHere()[r], describe(messages.front().parts), describe(messages[r].parts)));
     error.kind = "comm.mismatch";
     return error;
   }
@@ -51,35 +61,37 @@ Status LocalGroup::compareCalls() const {
 }
 
 Status LocalGroup::work(size_t self) {
+  for (size_t part = 0; part < partCount(); ++part)
+    workOn(callsOf(part), self);
+  return {};
+}
+
+void LocalGroup::workOn(LocalCalls calls, size_t self) {
   const size_t ranks = calls.size();
   const LocalCall &mine = calls[self];
   const size_t block = mine.count / ranks;
   switch (mine.collective) {
   case CollectiveKind::AllReduce:
-    allReduce(self);
-    break;
+    return allReduce(calls, self);
   case CollectiveKind::ReduceScatter:
-    reduceScatter(self);
-    break;
+    return reduceScatter(calls, self);
   case CollectiveKind::AllGather:
     for (size_t r = 0; r < ranks; ++r)
       copyFloats(mine.receive + r * block, calls[r].send, block);
-    break;
+    return;
   case CollectiveKind::AllToAll:
     for (size_t r = 0; r < ranks; ++r)
       copyFloats(mine.receive + r * block, calls[r].send + self * block, block);
-    break;
+    return;
   case CollectiveKind::Broadcast:
-    copyFloats(mine.receive, calls[static_cast<size_t>(mine.root)].send, mine.count);
-    break;
+    return copyFloats(mine.receive, calls[static_cast<size_t>(mine.root)].send, mine.count);
   case CollectiveKind::Barrier:
-    break;
+    return;
   }
-  return {};
 }
 
 /// Each rank reduces its slice of the message and stores it into all buffers.
-void LocalGroup::allReduce(size_t self) {
+void LocalGroup::allReduce(LocalCalls calls, size_t self) {
   const LocalCall &mine = calls[self];
   const auto ranks = static_cast<unsigned>(calls.size());
   if (ranks == 1)
@@ -94,7 +106,7 @@ void LocalGroup::allReduce(size_t self) {
   reduceTo(targets, sources, slice.end - slice.begin, mine.reduction);
 }
 
-void LocalGroup::reduceScatter(size_t self) {
+void LocalGroup::reduceScatter(LocalCalls calls, size_t self) {
   const LocalCall &mine = calls[self];
   const size_t block = mine.count / calls.size();
   std::vector<const float *> &sources = addresses[self].sources;

@@ -19,8 +19,8 @@
 
 namespace cleave::rt {
 
-/// One rank's arguments of the collective in progress, on a cache line of its own.
-struct alignas(64) LocalCall {
+/// One rank's arguments of the collective in progress, or of one part of it.
+struct LocalCall {
   CollectiveKind collective = CollectiveKind::Barrier;
   ReduceKind reduction = ReduceKind::Sum;
   const float *send = nullptr;
@@ -28,6 +28,26 @@ struct alignas(64) LocalCall {
   /// Floats of the whole message, as TrafficCount counts them.
   size_t count = 0;
   int root = 0;
+};
+
+/// All parts of one rank's message, on a cache line of its own.
+struct alignas(64) LocalMessage {
+  std::span<const LocalCall> parts;
+};
+
+/// The calls of all members of a process for one part of a message, by member.
+class LocalCalls {
+public:
+  LocalCalls(const std::vector<LocalMessage> &messages, size_t part)
+      : messages(&messages), part(part) {}
+
+  size_t size() const { return messages->size(); }
+  const LocalCall &operator[](size_t member) const { return (*messages)[member].parts[part]; }
+  const LocalCall &front() const { return (*this)[0]; }
+
+private:
+  const std::vector<LocalMessage> *messages;
+  size_t part;
 };
 
 class LocalGroup {
@@ -38,15 +58,15 @@ public:
   /// All ranks of the group, and those of them that are threads of this process.
   const std::vector<int> &members() const { return memberRanks; }
   std::span<const int> membersHere() const {
-    return std::span(memberRanks).subspan(firstHere, calls.size());
+    return std::span(memberRanks).subspan(firstHere, messages.size());
   }
 
   enum class Outcome { Done, Broken };
-  /// Carries out one collective for member `self` of those here. `Broken` if the
-  /// world ended before all members came. `failure` is set, on every member
-  /// alike, if their calls don't belong together (nothing is then written), and
-  /// on a member whose work failed.
-  Outcome perform(size_t self, const LocalCall &call, Status &failure);
+  /// Carries out one collective for member `self` of those here, whose message has
+  /// `parts`, at least one, of one kind. `Broken` if the world ended before all members
+  /// came. `failure` is set, on every member alike, if their calls don't belong together
+  /// (nothing is then written), and on a member whose work failed.
+  Outcome perform(size_t self, std::span<const LocalCall> parts, Status &failure);
 
   /// Wakes all members waiting for others, and makes later calls fail.
   void breakUp() { enter.breakUp(); }
@@ -58,8 +78,11 @@ protected:
   /// The part of member `self`; called on all members here at the same time.
   virtual Status work(size_t self);
 
-  /// Of the members here, in the order of the group.
-  std::vector<LocalCall> calls;
+  size_t partCount() const { return messages.front().parts.size(); }
+  LocalCalls callsOf(size_t part) const { return {messages, part}; }
+
+  /// Of the members here, in the order of the group: the parts of each one's message.
+  std::vector<LocalMessage> messages;
   /// Position in the group of the first member here.
   const size_t firstHere;
 
@@ -71,8 +94,9 @@ private:
   };
 
   Status compareCalls() const;
-  void allReduce(size_t self);
-  void reduceScatter(size_t self);
+  void workOn(LocalCalls calls, size_t self);
+  void allReduce(LocalCalls calls, size_t self);
+  void reduceScatter(LocalCalls calls, size_t self);
 
   const std::vector<int> memberRanks;
   std::vector<Addresses> addresses;

@@ -25,15 +25,17 @@ private:
 
 StatusOr<std::unique_ptr<LocalWorld>> LocalWorld::create(const WorldPlan &plan,
                                                          LocalWorldOptions options) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(const auto groups, checkedGroups(plan.ranks, plan.groups));
+  CLEAVE_RT_ASSIGN_OR_RETURN(const auto groups, checkedGroups(plan));
   CLEAVE_RT_RETURN_IF_ERROR(checkChannels(plan));
-  const uint64_t threads = uint64_t{options.threadsPerRank} * static_cast<uint64_t>(plan.ranks);
+  const uint64_t ofRank = uint64_t{options.threadsPerRank} + (plan.groupsBeside.empty() ? 0 : 1);
+  const uint64_t threads = ofRank * static_cast<uint64_t>(plan.ranks);
   const auto spin = options.spin.value_or(
       threads <= probeMachine().usableCores ? defaultSpin : std::chrono::nanoseconds(0));
   RanksHere here;
   here.ranks = here.count = plan.ranks;
-  for (const std::vector<int> &members : groups)
-    here.groups.push_back(std::make_unique<LocalGroup>(members, spin));
+  for (size_t lane = 0; lane < lanes; ++lane)
+    for (const std::vector<int> &members : groups[lane])
+      here.groups[lane].push_back(std::make_unique<LocalGroup>(members, spin));
   for (const ChannelPlan &channel : plan.channels)
     here.channels.push_back(std::make_unique<LocalChannel>(channel));
   return std::unique_ptr<LocalWorld>(std::make_unique<LocalWorldImpl>(std::move(here)));

@@ -12,33 +12,41 @@
 
 namespace cleave::rt {
 
-void RankPosition::begin(const char *what, std::string_view purpose) {
+void RankPosition::begin(Lane lane, const char *what, std::string_view purpose) {
+  Place &place = places[static_cast<size_t>(lane)];
   {
     const std::lock_guard<std::mutex> lock(mutex);
-    collective = what;
-    purposeText = purpose;
+    place.collective = what;
+    place.purpose = purpose;
   }
   ++progress;
-  waiting = true;
+  place.waiting = true;
 }
 
-void RankPosition::end() {
-  waiting = false;
+void RankPosition::end(Lane lane) {
+  places[static_cast<size_t>(lane)].waiting = false;
   ++progress;
+}
+
+bool RankPosition::isWaiting() const {
+  return places[static_cast<size_t>(awaiting ? Lane::Beside : Lane::Main)].waiting;
 }
 
 std::string RankPosition::collectiveText() const {
   const std::lock_guard<std::mutex> lock(mutex);
-  if (!collective)
+  const Place &place = places[static_cast<size_t>(awaiting ? Lane::Beside : Lane::Main)];
+  if (!place.collective)
     return {};
-  return fmt::format("{}{}{}", collective, purposeText.empty() ? "" : " of ", purposeText);
+  return fmt::format("{}{}{}", place.collective, place.purpose.empty() ? "" : " of ",
+                     place.purpose);
 }
 
 /// One rank's place in one group.
 class RankThreads::GroupCommunicator final : public Communicator {
 public:
-  GroupCommunicator(LocalGroup &group, RankThreads &owner, RankPosition &position, size_t here)
-      : Communicator(group.members(), placeOf(group, here)), group(group), owner(owner),
+  GroupCommunicator(LocalGroup &group, Lane lane, RankThreads &owner, RankPosition &position,
+                    size_t here)
+      : Communicator(group.members(), placeOf(group, here)), group(group), lane(lane), owner(owner),
         position(position), here(here) {}
 
   Status allReduce(std::span<float> data, ReduceKind kind) override {
@@ -69,6 +77,25 @@ public:
         {CollectiveKind::AllToAll, ReduceKind::Sum, send.data(), receive.data(), send.size(), 0});
   }
 
+  Status exchange(CollectiveKind kind, ReduceKind reduction,
+                  std::span<const MessagePart> parts) override {
+    const bool isGather = kind == CollectiveKind::AllGather;
+    if (parts.empty() ||
+        (!isGather && kind != CollectiveKind::AllReduce && kind != CollectiveKind::ReduceScatter))
+      return fail(kind, "no message of several parts");
+    std::vector<LocalCall> calls;
+    for (const MessagePart &part : parts) {
+      const auto &whole = isGather ? std::span<const float>(part.receive) : part.send;
+      const auto &block = isGather ? part.send : std::span<const float>(part.receive);
+      if (kind != CollectiveKind::AllReduce)
+        CLEAVE_RT_RETURN_IF_ERROR(checkBlocks(kind, whole.size(), block.size()));
+      else if (part.send.data() != part.receive.data() || whole.size() != block.size())
+        return fail(kind, "a sum that is not in place");
+      calls.push_back({kind, reduction, part.send.data(), part.receive.data(), whole.size(), 0});
+    }
+    return performParts(calls);
+  }
+
   Status broadcast(std::span<float> data, int root) override {
     if (root < 0 || root >= size())
       return fail(CollectiveKind::Broadcast, fmt::format("root {} of {} ranks", root, size()));
@@ -84,18 +111,24 @@ private:
     return static_cast<int>(found - group.members().begin());
   }
 
-  Status perform(const LocalCall &call) {
+  Status perform(const LocalCall &call) { return performParts({&call, 1}); }
+
+  Status performParts(std::span<const LocalCall> parts) {
+    const LocalCall &call = parts.front();
     Status failure;
-    position.begin(nameOf(call.collective), purpose());
-    const LocalGroup::Outcome outcome = group.perform(here, call, failure);
-    position.end();
+    position.begin(lane, nameOf(call.collective), purpose());
+    const LocalGroup::Outcome outcome = group.perform(here, parts, failure);
+    position.end(lane);
     if (outcome == LocalGroup::Outcome::Broken)
       return owner.endOf(members()[static_cast<size_t>(rank())],
                          fmt::format("a rank of [{}] ended while others waited for it in {}",
                                      fmt::join(members(), ", "), nameOf(call.collective)));
     if (!failure.ok())
       return end(failure.error());
-    count(call.collective, call.count);
+    size_t floats = 0;
+    for (const LocalCall &part : parts)
+      floats += part.count;
+    count(call.collective, floats);
     return Status::success();
   }
 
@@ -118,6 +151,7 @@ private:
   }
 
   LocalGroup &group;
+  const Lane lane;
   RankThreads &owner;
   RankPosition &position;
   const size_t here;
@@ -150,9 +184,10 @@ private:
   Status perform(const char *what, size_t floats, std::string_view purpose,
                  FunctionRef<RankChannel::Outcome(Status &)> transfer) {
     Status failure;
-    position.begin(what, purpose.empty() ? other : fmt::format("{}, {}", other, purpose));
+    position.begin(Lane::Main, what,
+                   purpose.empty() ? other : fmt::format("{}, {}", other, purpose));
     const RankChannel::Outcome outcome = transfer(failure);
-    position.end();
+    position.end(Lane::Main);
     if (outcome == RankChannel::Outcome::Broken)
       return owner.endOf(rank, fmt::format("a rank ended while rank {} waited for it in {} of {}",
                                            rank, what, other));
@@ -198,14 +233,9 @@ public:
       if (channel->key().from == rank || channel->key().to == rank)
         channels.emplace(channel->key(),
                          std::make_unique<ChannelEnd>(*channel, owner, position, rank));
-    for (const auto &group : owner.here.groups) {
-      const auto here = group->membersHere();
-      const auto place = std::ranges::find(here, rank);
-      if (place != here.end())
-        communicators.emplace(group->members(), std::make_unique<GroupCommunicator>(
-                                                    *group, owner, position,
-                                                    static_cast<size_t>(place - here.begin())));
-    }
+    for (Lane lane : {Lane::Main, Lane::Beside})
+      for (const auto &group : owner.here.groups[static_cast<size_t>(lane)])
+        addGroup(*group, lane);
   }
 
   int rank() const override { return self; }
@@ -214,8 +244,10 @@ public:
   bool isOneProcess() const override { return owner.count() == owner.here.ranks; }
   void enterStep(uint64_t step) override { position.step = step; }
 
-  StatusOr<Communicator *> group(const std::vector<int> &members) override {
-    const auto found = communicators.find(members);
+  void awaitBeside(bool waits) override { position.awaiting = waits; }
+
+  StatusOr<Communicator *> group(const std::vector<int> &members, Lane lane) override {
+    const auto found = communicators.find({lane, members});
     if (found != communicators.end())
       return static_cast<Communicator *>(found->second.get());
     Error error =
@@ -240,9 +272,19 @@ public:
   RankPosition position;
 
 private:
+  void addGroup(LocalGroup &group, Lane lane) {
+    const auto here = group.membersHere();
+    const auto place = std::ranges::find(here, self);
+    if (place != here.end())
+      communicators.emplace(
+          std::pair(lane, group.members()),
+          std::make_unique<GroupCommunicator>(group, lane, owner, position,
+                                              static_cast<size_t>(place - here.begin())));
+  }
+
   RankThreads &owner;
   int self;
-  std::map<std::vector<int>, std::unique_ptr<GroupCommunicator>> communicators;
+  std::map<std::pair<Lane, std::vector<int>>, std::unique_ptr<GroupCommunicator>> communicators;
   std::map<ChannelKey, std::unique_ptr<ChannelEnd>> channels;
 };
 
@@ -271,8 +313,7 @@ void RankThreads::end(Error error) {
     if (failure.ok())
       failure = std::move(error);
   }
-  for (const auto &group : here.groups)
-    group->breakUp();
+  breakGroups([](const LocalGroup &) { return true; });
   for (const auto &channel : here.channels)
     channel->breakUp();
 }
@@ -326,9 +367,16 @@ void RankThreads::runRank(int rank, FunctionRef<Status(World &)> body) {
 void RankThreads::leave(int rank) {
   for (const auto &channel : here.channels)
     channel->leave(rank);
-  for (const auto &group : here.groups)
-    if (std::ranges::find(group->members(), rank) != group->members().end())
-      group->breakUp();
+  breakGroups([rank](const LocalGroup &group) {
+    return std::ranges::find(group.members(), rank) != group.members().end();
+  });
+}
+
+void RankThreads::breakGroups(FunctionRef<bool(const LocalGroup &)> which) {
+  for (const auto &ofLane : here.groups)
+    for (const auto &group : ofLane)
+      if (which(*group))
+        group->breakUp();
 }
 
 std::vector<int> everyRank(int ranks) {
@@ -337,11 +385,9 @@ std::vector<int> everyRank(int ranks) {
   return everyone;
 }
 
-StatusOr<std::vector<std::vector<int>>> checkedGroups(int ranks,
-                                                      const std::vector<std::vector<int>> &groups) {
-  if (ranks < 1)
-    return userError("comm.bad_group", fmt::format("a run of {} ranks", ranks));
-  std::vector<std::vector<int>> all{everyRank(ranks)};
+/// Adds `groups` to `list`, where they are not there yet.
+static Status addChecked(int ranks, const std::vector<std::vector<int>> &groups,
+                         std::vector<std::vector<int>> &list) {
   for (const std::vector<int> &members : groups) {
     std::vector<int> sorted = members;
     std::ranges::sort(sorted);
@@ -352,9 +398,20 @@ StatusOr<std::vector<std::vector<int>>> checkedGroups(int ranks,
       error.kind = "comm.bad_group";
       return error;
     }
-    if (std::ranges::find(all, members) == all.end())
-      all.push_back(members);
+    if (std::ranges::find(list, members) == list.end())
+      list.push_back(members);
   }
+  return {};
+}
+
+StatusOr<std::array<std::vector<std::vector<int>>, lanes>> checkedGroups(const WorldPlan &plan) {
+  if (plan.ranks < 1)
+    return userError("comm.bad_group", fmt::format("a run of {} ranks", plan.ranks));
+  std::array<std::vector<std::vector<int>>, lanes> all;
+  auto &[main, beside] = all;
+  main.push_back(everyRank(plan.ranks));
+  CLEAVE_RT_RETURN_IF_ERROR(addChecked(plan.ranks, plan.groups, main));
+  CLEAVE_RT_RETURN_IF_ERROR(addChecked(plan.ranks, plan.groupsBeside, beside));
   return all;
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/Comm/Local/LocalGroup.h"
 #include "runtime/Comm/Local/RankChannel.h"
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -22,33 +23,40 @@ class RankPosition {
 public:
   /// 0 before the first step.
   std::atomic<uint64_t> step{0};
-  /// In a collective or a transfer, which may wait for others.
-  std::atomic<bool> waiting{false};
   /// The rank's body has returned.
   std::atomic<bool> left{false};
   /// Collectives and transfers begun and ended.
   std::atomic<uint64_t> progress{0};
+  /// The rank waits for what runs beside.
+  std::atomic<bool> awaiting{false};
 
   /// `what`: a text that lives on.
-  void begin(const char *what, std::string_view purpose);
-  void end();
+  void begin(Lane lane, const char *what, std::string_view purpose);
+  void end(Lane lane);
+  /// Whether the rank is in a collective or a transfer, which may wait for others.
+  bool isWaiting() const;
   /// The collective or transfer in progress, or the last one: "all_reduce of
   /// layers.0/mlp.down", "send of activations to rank 3, micro-batch 2". Empty
-  /// before the first.
+  /// before the first. That of the lane that the rank waits for.
   std::string collectiveText() const;
 
 private:
-  mutable std::mutex mutex;
-  const char *collective = nullptr;
-  std::string purposeText;
+  struct Place {
+    std::atomic<bool> waiting{false};
+    const char *collective = nullptr;
+    std::string purpose;
+  };
+
+  mutable std::mutex mutex; // of texts
+  std::array<Place, lanes> places;
 };
 
 /// The ranks of a process and all that connects them.
 struct RanksHere {
   /// `first` … `first` + `count` - 1 of `ranks`.
   int ranks = 1, first = 0, count = 1;
-  /// All with one of them.
-  std::vector<std::unique_ptr<LocalGroup>> groups;
+  /// All with one of them, by lane.
+  std::array<std::vector<std::unique_ptr<LocalGroup>>, lanes> groups;
   std::vector<std::unique_ptr<RankChannel>> channels;
 };
 
@@ -80,6 +88,7 @@ private:
   void fail(int rank, Error error);
   void runRank(int rank, FunctionRef<Status(World &)> body);
   void leave(int rank);
+  void breakGroups(FunctionRef<bool(const LocalGroup &)> which);
 
   /// What a call that broke off returns. `lost` says what was waited for where no
   /// error explains it.
@@ -95,10 +104,9 @@ private:
 /// `ranks` in order.
 std::vector<int> everyRank(int ranks);
 
-/// The list of all ranks and then `groups`, each once. `comm.bad_group` for an
-/// empty list, a rank twice in one, or one that there is not.
-StatusOr<std::vector<std::vector<int>>> checkedGroups(int ranks,
-                                                      const std::vector<std::vector<int>> &groups);
+/// By lane: the plan's groups, each once, on the main lane behind the list of all ranks.
+/// `comm.bad_group` for an empty list, a rank twice in one, or one that there is not.
+StatusOr<std::array<std::vector<std::vector<int>>, lanes>> checkedGroups(const WorldPlan &plan);
 
 /// `comm.bad_channel` for a channel of a rank that there is not, from a rank to
 /// itself, without room, or there twice.

@@ -74,27 +74,41 @@ size_t ProcessGroup::partOf(size_t position) const {
   return part;
 }
 
-bool ProcessGroup::sumsDirectly() const {
+bool ProcessGroup::sumsDirectly(LocalCalls calls) const {
   return calls.front().count * members().size() <= directFloats;
 }
 
+/// Parts of a gathered message, and of one that is scattered directly, are all on their way
+/// at once; those of others follow each other.
 Status ProcessGroup::work(size_t self) {
+  const CollectiveKind kind = messages[self].parts.front().collective;
+  if (kind == CollectiveKind::AllGather)
+    return allGather(self);
+  if (kind == CollectiveKind::ReduceScatter && parts.size() == members().size())
+    return reduceScatterDirectly(0, partCount());
+  for (size_t part = 0; part < partCount(); ++part)
+    CLEAVE_RT_RETURN_IF_ERROR(workOn(part, self));
+  return {};
+}
+
+Status ProcessGroup::workOn(size_t part, size_t self) {
+  const LocalCalls calls = callsOf(part);
   const bool isLane = self < laneCount;
   switch (calls[self].collective) {
   case CollectiveKind::AllReduce:
-    if (!sumsDirectly())
-      return isLane ? chain(self, chunksOfAllReduce(self)) : Status();
-    return self == 0 ? allReduceDirectly() : Status();
+    if (!sumsDirectly(calls))
+      return isLane ? chain(calls, self, chunksOfAllReduce(calls, self)) : Status();
+    return self == 0 ? allReduceDirectly(calls) : Status();
   case CollectiveKind::ReduceScatter:
-    if (!sumsDirectly() && parts.size() != members().size())
-      return isLane ? chain(self, chunksOfReduceScatter(self)) : Status();
-    return self == 0 ? reduceScatterDirectly() : Status();
+    if (!sumsDirectly(calls))
+      return isLane ? chain(calls, self, chunksOfReduceScatter(calls, self)) : Status();
+    return self == 0 ? reduceScatterDirectly(part, part + 1) : Status();
   case CollectiveKind::AllGather:
     return allGather(self);
   case CollectiveKind::AllToAll:
-    return allToAll(self);
+    return allToAll(calls, self);
   case CollectiveKind::Broadcast:
-    return self == 0 ? broadcast() : Status();
+    return self == 0 ? broadcast(calls) : Status();
   case CollectiveKind::Barrier:
     return self == 0 ? barrier() : Status();
   }
@@ -102,7 +116,7 @@ Status ProcessGroup::work(size_t self) {
 }
 
 /// Every process gets what every rank adds.
-Status ProcessGroup::allReduceDirectly() {
+Status ProcessGroup::allReduceDirectly(LocalCalls calls) {
   const size_t count = calls.front().count, ranks = members().size();
   std::vector<float> &stage = stages[0];
   stage.resize(std::max(stage.size(), count * ranks));
@@ -124,27 +138,47 @@ Status ProcessGroup::allReduceDirectly() {
   float *sum = calls[0].receive;
   reduceInOrder(sum, count, ranks, calls[0].reduction,
                 [&](size_t rank) { return stage.data() + rank * count; });
-  for (const LocalCall &call : calls)
-    copyFloats(call.receive, sum, count);
+  for (size_t i = 0; i < calls.size(); ++i)
+    copyFloats(calls[i].receive, sum, count);
   return {};
 }
 
-/// Every rank gets what the others add to its block, a piece after the other; the
-/// next piece is on its way while one is added up.
-Status ProcessGroup::reduceScatterDirectly() {
-  const size_t ranks = members().size(), here = calls.size();
-  const size_t block = calls.front().count / ranks, piece = std::min(block, pieceFloats);
+/// A stretch of the block that each rank gets of one part of a message.
+struct ProcessGroup::Piece {
+  LocalCalls calls;
+  /// Floats of the block, and which of them.
+  size_t block, at, count;
+};
+
+std::vector<ProcessGroup::Piece> ProcessGroup::piecesOf(size_t first, size_t end) const {
+  std::vector<Piece> pieces;
+  for (size_t part = first; part < end; ++part) {
+    const LocalCalls calls = callsOf(part);
+    const size_t block = calls.front().count / members().size();
+    for (size_t at = 0; at < block; at += pieceFloats)
+      pieces.push_back({calls, block, at, std::min(pieceFloats, block - at)});
+  }
+  return pieces;
+}
+
+/// Every rank gets what the others add to its blocks, a piece after the other; the next
+/// piece is on its way while one is added up.
+Status ProcessGroup::reduceScatterDirectly(size_t first, size_t end) {
+  const std::vector<Piece> pieces = piecesOf(first, end);
+  if (pieces.empty())
+    return {};
+  const size_t ranks = members().size(), here = messages.size();
+  const size_t largest = std::ranges::max(pieces, {}, &Piece::count).count;
   std::vector<float> &stage = stages[0];
-  stage.resize(std::max(stage.size(), 2 * here * ranks * piece));
+  stage.resize(std::max(stage.size(), 2 * here * ranks * largest));
   // What rank `from` adds to the block of member `to` here.
-  auto staged = [&](size_t at, size_t to, size_t from) {
-    return stage.data() +
-           ((at / std::max<size_t>(piece, 1) % 2 * here + to) * ranks + from) * piece;
+  auto staged = [&](size_t i, size_t to, size_t from) {
+    return stage.data() + ((i % 2 * here + to) * ranks + from) * largest;
   };
   MessagePort::Batch batch(port);
   size_t newest = 0;
-  auto begin = [&](size_t at) -> Status {
-    const size_t count = std::min(piece, block - at);
+  auto begin = [&](size_t i) -> Status {
+    const Piece &piece = pieces[i];
     newest = 0;
     for (const GroupPart &part : parts) {
       if (part.process == port.process())
@@ -153,33 +187,35 @@ Status ProcessGroup::reduceScatterDirectly() {
       for (size_t from = part.begin; from < part.begin + part.count; ++from)
         for (size_t to = 0; to < here; ++to)
           CLEAVE_RT_RETURN_IF_ERROR(
-              batch.receive({staged(at, to, from), count}, part.process, firstTag));
+              batch.receive({staged(i, to, from), piece.count}, part.process, firstTag));
       for (size_t from = 0; from < here; ++from)
         for (size_t to = part.begin; to < part.begin + part.count; ++to)
           CLEAVE_RT_RETURN_IF_ERROR(
-              batch.send({calls[from].send + to * block + at, count}, part.process, firstTag));
+              batch.send({piece.calls[from].send + to * piece.block + piece.at, piece.count},
+                         part.process, firstTag));
     }
     return {};
   };
-  if (block > 0)
-    CLEAVE_RT_RETURN_IF_ERROR(begin(0));
-  for (size_t at = 0; at < block; at += piece) {
-    const bool isLast = at + piece >= block;
+  CLEAVE_RT_RETURN_IF_ERROR(begin(0));
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const Piece &piece = pieces[i];
+    const bool isLast = i + 1 == pieces.size();
     if (!isLast)
-      CLEAVE_RT_RETURN_IF_ERROR(begin(at + piece));
+      CLEAVE_RT_RETURN_IF_ERROR(begin(i + 1));
     CLEAVE_RT_RETURN_IF_ERROR(batch.waitAllBut(isLast ? 0 : newest));
     for (size_t to = 0; to < here; ++to)
-      reduceInOrder(calls[to].receive + at, std::min(piece, block - at), ranks, calls[to].reduction,
-                    [&](size_t from) -> const float * {
+      reduceInOrder(piece.calls[to].receive + piece.at, piece.count, ranks,
+                    piece.calls[to].reduction, [&](size_t from) -> const float * {
                       if (!isHere(from))
-                        return staged(at, to, from);
-                      return calls[from - firstHere].send + (firstHere + to) * block + at;
+                        return staged(i, to, from);
+                      return piece.calls[from - firstHere].send + (firstHere + to) * piece.block +
+                             piece.at;
                     });
   }
   return {};
 }
 
-std::vector<SumChunk> ProcessGroup::chunksOfAllReduce(size_t lane) const {
+std::vector<SumChunk> ProcessGroup::chunksOfAllReduce(LocalCalls calls, size_t lane) const {
   constexpr size_t lineFloats = 16;
   const auto share = chunkOf(0, calls.front().count, lineFloats, static_cast<unsigned>(lane),
                              static_cast<unsigned>(laneCount));
@@ -189,7 +225,7 @@ std::vector<SumChunk> ProcessGroup::chunksOfAllReduce(size_t lane) const {
   return chunks;
 }
 
-std::vector<SumChunk> ProcessGroup::chunksOfReduceScatter(size_t lane) const {
+std::vector<SumChunk> ProcessGroup::chunksOfReduceScatter(LocalCalls calls, size_t lane) const {
   const size_t block = calls.front().count / members().size();
   const auto share =
       chunkOf(0, block, 1, static_cast<unsigned>(lane), static_cast<unsigned>(laneCount));
@@ -201,7 +237,7 @@ std::vector<SumChunk> ProcessGroup::chunksOfReduceScatter(size_t lane) const {
   return chunks;
 }
 
-Status ProcessGroup::chain(size_t lane, const std::vector<SumChunk> &chunks) {
+Status ProcessGroup::chain(LocalCalls calls, size_t lane, const std::vector<SumChunk> &chunks) {
   const size_t block = calls.front().count / members().size();
   auto places = [&](const SumChunk &chunk) {
     std::vector<float *> found;
@@ -231,32 +267,41 @@ Status ProcessGroup::chain(size_t lane, const std::vector<SumChunk> &chunks) {
 }
 
 Status ProcessGroup::allGather(size_t self) {
-  const size_t block = calls[self].count / members().size();
-  float *receive = calls[self].receive;
   MessagePort::Batch batch(port);
-  for (size_t p = 0; p < parts.size() && self < laneCount; ++p) {
-    if (p == mine || !talksTo(p, self))
-      continue;
-    for (size_t i = 0; i < parts[p].count; ++i)
-      CLEAVE_RT_RETURN_IF_ERROR(batch.receive({receive + (parts[p].begin + i) * block, block},
-                                              parts[p].process, firstTag));
-    for (const LocalCall &call : calls)
-      CLEAVE_RT_RETURN_IF_ERROR(batch.send({call.send, block}, parts[p].process, firstTag));
+  // The blocks of another process of which this member is to see to.
+  auto eachOther = [&](auto visit) -> Status {
+    for (size_t part = 0; part < partCount(); ++part)
+      for (size_t p = 0; p < parts.size() && self < laneCount; ++p)
+        if (p != mine && talksTo(p, self))
+          CLEAVE_RT_RETURN_IF_ERROR(
+              visit(callsOf(part), parts[p], callsOf(part)[self].count / members().size()));
+    return {};
+  };
+  CLEAVE_RT_RETURN_IF_ERROR(
+      eachOther([&](LocalCalls calls, const GroupPart &other, size_t block) -> Status {
+        for (size_t i = other.begin; i < other.begin + other.count; ++i)
+          CLEAVE_RT_RETURN_IF_ERROR(
+              batch.receive({calls[self].receive + i * block, block}, other.process, firstTag));
+        for (size_t i = 0; i < calls.size(); ++i)
+          CLEAVE_RT_RETURN_IF_ERROR(batch.send({calls[i].send, block}, other.process, firstTag));
+        return {};
+      }));
+  for (size_t part = 0; part < partCount(); ++part) {
+    const LocalCalls calls = callsOf(part);
+    const size_t block = calls[self].count / members().size();
+    for (size_t i = 0; i < calls.size(); ++i)
+      copyFloats(calls[self].receive + (firstHere + i) * block, calls[i].send, block);
   }
-  for (size_t i = 0; i < calls.size(); ++i)
-    copyFloats(receive + (firstHere + i) * block, calls[i].send, block);
   CLEAVE_RT_RETURN_IF_ERROR(batch.wait());
-  for (size_t p = 0; p < parts.size() && self < laneCount; ++p) {
-    if (p == mine || !talksTo(p, self))
-      continue;
-    const size_t at = parts[p].begin * block;
-    for (const LocalCall &call : calls)
-      copyFloats(call.receive + at, receive + at, parts[p].count * block);
-  }
-  return {};
+  return eachOther([&](LocalCalls calls, const GroupPart &other, size_t block) -> Status {
+    const size_t at = other.begin * block;
+    for (size_t i = 0; i < calls.size(); ++i)
+      copyFloats(calls[i].receive + at, calls[self].receive + at, other.count * block);
+    return {};
+  });
 }
 
-Status ProcessGroup::allToAll(size_t self) {
+Status ProcessGroup::allToAll(LocalCalls calls, size_t self) {
   const size_t block = calls[self].count / members().size();
   MessagePort::Batch batch(port);
   for (size_t p = 0; p < parts.size() && self < laneCount; ++p) {
@@ -264,13 +309,13 @@ Status ProcessGroup::allToAll(size_t self) {
     if (p == mine || !talksTo(p, self))
       continue;
     for (size_t from = part.begin; from < part.begin + part.count; ++from)
-      for (const LocalCall &call : calls)
+      for (size_t i = 0; i < calls.size(); ++i)
         CLEAVE_RT_RETURN_IF_ERROR(
-            batch.receive({call.receive + from * block, block}, part.process, firstTag));
-    for (const LocalCall &call : calls)
+            batch.receive({calls[i].receive + from * block, block}, part.process, firstTag));
+    for (size_t i = 0; i < calls.size(); ++i)
       for (size_t to = part.begin; to < part.begin + part.count; ++to)
         CLEAVE_RT_RETURN_IF_ERROR(
-            batch.send({call.send + to * block, block}, part.process, firstTag));
+            batch.send({calls[i].send + to * block, block}, part.process, firstTag));
   }
   for (size_t i = 0; i < calls.size(); ++i)
     copyFloats(calls[self].receive + (firstHere + i) * block,
@@ -279,7 +324,7 @@ Status ProcessGroup::allToAll(size_t self) {
 }
 
 /// Down a binomial tree of processes with the root's at its top.
-Status ProcessGroup::broadcast() {
+Status ProcessGroup::broadcast(LocalCalls calls) {
   const auto root = static_cast<size_t>(calls[0].root);
   const size_t count = parts.size(), top = partOf(root), place = (mine + count - top) % count;
   auto processAt = [&](size_t index) { return parts[(index + top) % count].process; };
@@ -295,8 +340,8 @@ Status ProcessGroup::broadcast() {
   for (distance /= 2; distance > 0; distance /= 2)
     if (place + distance < count)
       CLEAVE_RT_RETURN_IF_ERROR(batch.send(data, processAt(place + distance), firstTag));
-  for (const LocalCall &call : calls)
-    copyFloats(call.receive, data.data(), data.size());
+  for (size_t i = 0; i < calls.size(); ++i)
+    copyFloats(calls[i].receive, data.data(), data.size());
   return batch.wait();
 }
 

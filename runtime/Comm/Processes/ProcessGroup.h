@@ -45,19 +45,24 @@ private:
   /// True if member `self` does this process's share of the exchange with `part`.
   bool talksTo(size_t part, size_t self) const { return part % laneCount == self; }
   size_t partOf(size_t position) const;
-  bool isHere(size_t position) const { return position - firstHere < calls.size(); }
+  bool isHere(size_t position) const { return position - firstHere < messages.size(); }
   /// True if a sum sent all at once costs no more than one that goes from process
   /// to process.
-  bool sumsDirectly() const;
+  bool sumsDirectly(LocalCalls calls) const;
 
-  Status allReduceDirectly();
-  Status reduceScatterDirectly();
-  Status chain(size_t lane, const std::vector<SumChunk> &chunks);
-  std::vector<SumChunk> chunksOfAllReduce(size_t lane) const;
-  std::vector<SumChunk> chunksOfReduceScatter(size_t lane) const;
+  struct Piece;
+  /// Of parts `first` to `end` - 1 of the message.
+  std::vector<Piece> piecesOf(size_t first, size_t end) const;
+
+  Status workOn(size_t part, size_t self);
+  Status allReduceDirectly(LocalCalls calls);
+  Status reduceScatterDirectly(size_t first, size_t end);
+  Status chain(LocalCalls calls, size_t lane, const std::vector<SumChunk> &chunks);
+  std::vector<SumChunk> chunksOfAllReduce(LocalCalls calls, size_t lane) const;
+  std::vector<SumChunk> chunksOfReduceScatter(LocalCalls calls, size_t lane) const;
   Status allGather(size_t self);
-  Status allToAll(size_t self);
-  Status broadcast();
+  Status allToAll(LocalCalls calls, size_t self);
+  Status broadcast(LocalCalls calls);
   Status barrier();
 
   const std::vector<GroupPart> parts;

@@ -64,10 +64,10 @@ private:
     for (int rank = threads.first(); rank < threads.first() + threads.count(); ++rank) {
       const RankPosition &position = threads.position(rank);
       result.progress += position.progress;
-      result.anyWaits = result.anyWaits || position.waiting;
+      result.anyWaits = result.anyWaits || position.isWaiting();
       result.anyEnded = result.anyEnded || position.left;
-      result.noneRuns = result.noneRuns && (position.waiting || position.left);
-      if (!shown || (position.waiting && !shown->waiting)) {
+      result.noneRuns = result.noneRuns && (position.isWaiting() || position.left);
+      if (!shown || (position.isWaiting() && !shown->isWaiting())) {
         shown = &position;
         result.rank = rank;
       }
@@ -75,7 +75,7 @@ private:
     result.progress += port->progress();
     result.step = shown->step;
     result.collective = shown->collectiveText();
-    result.isWaiting = shown->waiting;
+    result.isWaiting = shown->isWaiting();
     return result;
   }
 
@@ -164,7 +164,7 @@ private:
 
 StatusOr<std::unique_ptr<HostedRanks>>
 TeamImpl::createWorld(const WorldPlan &plan, std::optional<std::chrono::nanoseconds> spin) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(const auto groups, checkedGroups(plan.ranks, plan.groups));
+  CLEAVE_RT_ASSIGN_OR_RETURN(const auto groups, checkedGroups(plan));
   CLEAVE_RT_RETURN_IF_ERROR(checkChannels(plan));
   const int each = plan.ranks / processes();
   control.setRanksEach(each);
@@ -175,18 +175,20 @@ TeamImpl::createWorld(const WorldPlan &plan, std::optional<std::chrono::nanoseco
   here.first = process() * each;
   here.count = each;
   Tags tags(*port, transport.library, plan.ranks);
-  for (const std::vector<int> &members : groups) {
-    CLEAVE_RT_ASSIGN_OR_RETURN(const auto parts, ProcessGroup::partsOf(members, each));
-    const bool isHere = std::ranges::find(parts, process(), &GroupPart::process) != parts.end();
-    if (parts.size() == 1) {
+  for (size_t lane = 0; lane < lanes; ++lane)
+    for (const std::vector<int> &members : groups[lane]) {
+      CLEAVE_RT_ASSIGN_OR_RETURN(const auto parts, ProcessGroup::partsOf(members, each));
+      const bool isHere = std::ranges::find(parts, process(), &GroupPart::process) != parts.end();
+      if (parts.size() == 1) {
+        if (isHere)
+          here.groups[lane].push_back(std::make_unique<LocalGroup>(members, pause));
+        continue;
+      }
+      CLEAVE_RT_ASSIGN_OR_RETURN(const int tag, tags.take(ProcessGroup::tagCount(parts)));
       if (isHere)
-        here.groups.push_back(std::make_unique<LocalGroup>(members, pause));
-      continue;
+        here.groups[lane].push_back(
+            std::make_unique<ProcessGroup>(members, parts, tag, *port, pause));
     }
-    CLEAVE_RT_ASSIGN_OR_RETURN(const int tag, tags.take(ProcessGroup::tagCount(parts)));
-    if (isHere)
-      here.groups.push_back(std::make_unique<ProcessGroup>(members, parts, tag, *port, pause));
-  }
   auto pump = std::make_unique<SendPump>();
   std::vector<SendPump::Source> sources;
   for (const ChannelPlan &channel : plan.channels) {

@@ -7,7 +7,7 @@ exec.program on @mesh {
   exec.exchange tokens <memory + 0, 4>
   exec.exchange targets <memory + 0, 4>
   exec.exchange loss <memory + 0, 4>
-  // expected-error@+1 {{expects parent op to be one of 'exec.entry, exec.repeat'}}
+  // expected-error@+1 {{expects parent op to be one of 'exec.entry, exec.repeat, exec.beside'}}
   exec.zero "z" <memory + 0, 64>
 }
 

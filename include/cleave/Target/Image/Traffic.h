@@ -38,6 +38,10 @@ struct TrafficRow {
   std::vector<std::string> dims;
   /// Bytes of a message, and how often it comes on each rank in a step.
   int64_t bytes = 0, count = 0;
+  /// Of an exchange that goes with others in one message: which one, by the label of its
+  /// bucket; and whether it is the one with which that is counted.
+  std::string bucket;
+  bool begins = true;
   /// Ranks of the mesh that do so.
   int64_t ranks = 1;
   /// Of a transfer: place in the pipeline of the rank that receives.
@@ -46,6 +50,7 @@ struct TrafficRow {
   bool isTransfer() const { return group.empty(); }
   /// Of one rank in a step.
   int64_t total() const { return bytes * count; }
+  int64_t messages() const { return begins ? count : 0; }
 };
 
 /// All that a step of `microBatches` micro-batches exchanges; rows that come to nothing (groups of

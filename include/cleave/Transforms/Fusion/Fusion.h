@@ -23,6 +23,10 @@ namespace cleave {
 /// Number of the kernel that an operator belongs to (i64).
 inline constexpr llvm::StringLiteral kFusionGroupAttr = "fusion.group";
 
+/// What keeps operators out of each other's kernels where it differs (any attribute): they
+/// run at times of their own.
+inline constexpr llvm::StringLiteral kFusionApartAttr = "fusion.apart";
+
 /// The decision of `cleave-fusion-decide` for one block, whose shapes are static,
 /// and for those that repeat in it. Values keep their meaning; operators may be
 /// split, copied and moved within their block.

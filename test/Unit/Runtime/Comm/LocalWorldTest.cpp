@@ -77,6 +77,49 @@ TEST_P(Collectives, ReduceScatterGivesEachItsBlock) {
   EXPECT_TRUE(status.ok()) << renderText(status.error());
 }
 
+TEST_P(Collectives, AMessageOfPartsIsOneCall) {
+  const int ranks = GetParam();
+  const Status status = makeWorld(ranks)->run([&](World &world) -> Status {
+    CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * comm, world.group(everyone(ranks)));
+    for (ReduceKind reduction : {ReduceKind::Sum, ReduceKind::Max}) {
+      CLEAVE_RT_ASSIGN_OR_RETURN(const bool isRight, exchangesInParts(*comm, sizes, reduction));
+      EXPECT_TRUE(isRight);
+    }
+    size_t floats = 0;
+    for (size_t block : sizes)
+      floats += block * static_cast<size_t>(ranks);
+    for (CollectiveKind kind :
+         {CollectiveKind::AllGather, CollectiveKind::AllReduce, CollectiveKind::ReduceScatter}) {
+      EXPECT_EQ(comm->traffic(kind).calls, 2u);
+      EXPECT_EQ(comm->traffic(kind).bytes, 2 * 4 * floats);
+    }
+    return Status::success();
+  });
+  EXPECT_TRUE(status.ok()) << renderText(status.error());
+}
+
+TEST(Lanes, HaveCommunicatorsOfTheirOwn) {
+  auto world = LocalWorld::create({2, {}, {}, {{0, 1}}});
+  ASSERT_TRUE(world.ok());
+  const Status status = (*world)->run([&](World &self) -> Status {
+    CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * main, self.group({0, 1}));
+    CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * beside, self.group({0, 1}, Lane::Beside));
+    // In another order on each rank: neither waits for the other.
+    std::thread other([&] {
+      if (self.rank() == 0)
+        EXPECT_TRUE(beside->barrier().ok());
+      else
+        EXPECT_TRUE(main->barrier().ok());
+    });
+    const Status mine = self.rank() == 0 ? main->barrier() : beside->barrier();
+    other.join();
+    EXPECT_EQ(main->traffic(CollectiveKind::Barrier).calls, 1u);
+    EXPECT_EQ(beside->traffic(CollectiveKind::Barrier).calls, 1u);
+    return mine;
+  });
+  EXPECT_TRUE(status.ok()) << renderText(status.error());
+}
+
 TEST_P(Collectives, AllGatherAndAllToAllAndBroadcastMoveBlocks) {
   const int ranks = GetParam();
   const Status status = makeWorld(ranks)->run([&](World &world) -> Status {

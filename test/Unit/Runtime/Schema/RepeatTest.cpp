@@ -226,7 +226,8 @@ TEST(Repeat, RefusesForeignText) {
   expectError("\"count\": 2, ", "", "image.missing_key", "count");
   expectError("\"body\"", "\"body\": [], \"boddy\"", "image.unknown_key", "boddy");
   expectError("\"region\"", "\"place\"", "image.unknown_key", "update[0].body[0]");
-  expectError("[1, 0, 4, 8]", "[1, 0, 4, 8, 0]", "image.wrong_type", "update[0].body[0].region");
+  expectError("[1, 0, 4, 8]", "[1, 0, 4, 8, 2, 0]", "image.wrong_type", "update[0].body[0].region");
+  expectError("[1, 0, 4, 8]", "[1, 0, 4, 8, -2]", "image.wrong_type", "region");
   expectError("[1, 0, 4, 8]", "[1, 0]", "image.wrong_type", "region");
   expectError("[1, 0, 4, 8]", "[1, -1, 4, 8]", "image.wrong_type", "region");
   expectError("[1, 0, 4, 8]", "[1, 0, 4, 1.5]", "image.wrong_type", "region");
