@@ -55,11 +55,15 @@ static std::string placementsOf(const TrafficRow &row) {
                      placementText(row.to, row.dims), row.bucket.empty() ? "" : ", in a bucket");
 }
 
-std::string communicationText(const std::vector<TrafficRow> &rows, int64_t ranks) {
+std::string communicationText(const std::vector<TrafficRow> &rows, int64_t ranks,
+                              const Nodes &nodes) {
   const Totals all = totalsBy(rows, [](const TrafficRow &) { return ""; });
   const Total total = all.empty() ? Total() : all.front().second;
   std::string text = fmt::format("a step of {} rank{}: {} bytes in {} messages on all of them\n",
                                  ranks, ranks == 1 ? "" : "s", total.bytes, total.messages);
+  if (nodes.count() > 1)
+    text += fmt::format("{} of these bytes between nodes\n\n{}", nodes.bytesBetween(rows),
+                        nodes.text());
   if (rows.empty())
     return text;
   auto addTotals = [&](const char *by, const Totals &totals) {
@@ -94,7 +98,7 @@ std::string communicationText(const std::vector<TrafficRow> &rows, int64_t ranks
   return text;
 }
 
-static void writeRow(rt::JsonWriter &out, const TrafficRow &row) {
+static void writeRow(rt::JsonWriter &out, const TrafficRow &row, const Nodes &nodes) {
   out.beginObject().key("place").value(row.program).key("entry").value(row.entry);
   if (row.stage)
     out.key("stage").value(*row.stage);
@@ -102,7 +106,7 @@ static void writeRow(rt::JsonWriter &out, const TrafficRow &row) {
   out.key("axes").beginArray();
   for (const std::string &axis : row.axes)
     out.value(axis);
-  out.endArray().key("group").value(row.members);
+  out.endArray().key("group").value(row.members).key("nodes").value(nodes.of(row));
   if (row.from && row.to) {
     out.key("before").value(placementText(row.from, row.dims));
     out.key("after").value(placementText(row.to, row.dims));
@@ -115,8 +119,8 @@ static void writeRow(rt::JsonWriter &out, const TrafficRow &row) {
   out.key("total").value(row.total()).key("ranks").value(row.ranks).endObject();
 }
 
-void writeCommunicationJson(rt::JsonWriter &out, const std::vector<TrafficRow> &rows,
-                            int64_t ranks) {
+void writeCommunicationJson(rt::JsonWriter &out, const std::vector<TrafficRow> &rows, int64_t ranks,
+                            const Nodes &nodes) {
   auto writeTotals = [&](const char *key, const Totals &totals) {
     out.key(key).beginObject();
     for (const auto &[name, sum] : totals) {
@@ -128,9 +132,11 @@ void writeCommunicationJson(rt::JsonWriter &out, const std::vector<TrafficRow> &
   out.beginObject().key("ranks").value(ranks);
   writeTotals("kinds", totalsByKind(rows));
   writeTotals("axes", totalsBy(rows, axesOf));
+  nodes.write(out.key("nodes"));
+  out.key("between_nodes").value(nodes.bytesBetween(rows));
   out.key("rows").beginArray();
   for (const TrafficRow &row : rows)
-    writeRow(out, row);
+    writeRow(out, row, nodes);
   out.endArray().endObject();
 }
 

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "Nodes.h"
 #include "cleave/Target/Image/Traffic.h"
 #include "runtime/Base/Json.h"
 
@@ -13,11 +14,13 @@
 namespace cleave::tool {
 
 /// The exchanges of a step of `ranks` ranks, the largest first, behind totals over all
-/// ranks for each kind and each set of axes.
-std::string communicationText(const std::vector<TrafficRow> &rows, int64_t ranks);
+/// ranks for each kind and each set of axes. Of several nodes also where ranks stand, and what
+/// crosses nodes.
+std::string communicationText(const std::vector<TrafficRow> &rows, int64_t ranks,
+                              const Nodes &nodes);
 
 /// The same as a value, rows in the order of the program.
-void writeCommunicationJson(rt::JsonWriter &out, const std::vector<TrafficRow> &rows,
-                            int64_t ranks);
+void writeCommunicationJson(rt::JsonWriter &out, const std::vector<TrafficRow> &rows, int64_t ranks,
+                            const Nodes &nodes);
 
 } // namespace cleave::tool

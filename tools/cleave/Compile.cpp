@@ -10,6 +10,7 @@
 #include "cleave/Pipelines/Register.h"
 #include "cleave/Target/CUDA/EmitText.h"
 #include "cleave/Target/Image/Image.h"
+#include "dialects/Exec/Exec.h"
 #include "runtime/Base/Files.h"
 #include "runtime/Base/Json.h"
 #include "runtime/Base/Suggest.h"
@@ -52,6 +53,7 @@ private:
   rt::Status cuda();
   rt::Status binary();
   void tellBinary() const;
+  Nodes nodes();
   rt::Status checkBudget();
 
   std::string textOf(mlir::ModuleOp op) {
@@ -78,7 +80,7 @@ private:
     if (phase == "pipe")
       writeScheduleJson(out.key("schedule"), *pipeline);
     if (phase == "comm")
-      writeCommunicationJson(out.key("communication"), traffic, request.plan.ranks);
+      writeCommunicationJson(out.key("communication"), traffic, request.plan.ranks, nodes());
     out.endObject();
     std::fputs((out.take() + "\n").c_str(), stdout);
   }
@@ -120,7 +122,7 @@ std::span<const Compilation::Phase> Compilation::phases() {
       {"exec", &Compilation::exec,
        [](Compilation &c) { return c.textOf(*withKernelsDeclared(*c.module)); }},
       {"comm", &Compilation::comm,
-       [](Compilation &c) { return communicationText(c.traffic, c.request.plan.ranks); },
+       [](Compilation &c) { return communicationText(c.traffic, c.request.plan.ranks, c.nodes()); },
        /*onRequest=*/true},
       {"image", &Compilation::image,
        [](Compilation &c) { return rt::toImageText(c.compiled->image); }},
@@ -206,8 +208,16 @@ static int64_t microBatchesOf(plan::SolutionOp solution) {
   return batch.getGlobal() / (batch.getMicro() * (list ? axes.size(axes.expand(list)) : 1));
 }
 
+/// Where the plan's ranks stand; on one node if the cluster is not known.
+Nodes Compilation::nodes() {
+  auto program = *module->getOps<cleave::exec::ProgramOp>().begin();
+  return Nodes(*dist::Mesh::lookup(program, program.getMeshAttr()),
+               request.cluster ? request.cluster->devicesPerNode : request.plan.ranks);
+}
+
 rt::Status Compilation::comm() {
   traffic = trafficOf(*module, microBatchesOf(solutionOf(*chosen)));
+  tell("{}", nodes().warning(traffic));
   return rt::Status::success();
 }
 
@@ -261,6 +271,8 @@ rt::Status Compilation::cuda() {
 }
 
 rt::Status Compilation::binary() {
+  if (request.cluster && request.cluster->nodes > 1)
+    CLEAVE_RT_RETURN_IF_ERROR(comm());
   progress("link");
   return writeAside(request.output, [&](const std::string &aside) {
     return emitBinary(*compiled, request.profile, {librariesFolder()}, aside);

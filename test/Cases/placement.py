@@ -1,0 +1,71 @@
+"""Which ranks stand on which nodes, and what crosses them."""
+import json
+
+import harness
+from harness import config, recipe
+
+# Two nodes of four devices.
+CLUSTER = {"name": "two-nodes", "device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 4,
+           "levels": [{"name": "nvlink", "span": 4, "bandwidth": 450e9},
+                      {"name": "infiniband", "bandwidth": 50e9}]}
+STREAM = 4 * 8 * 32 * 64
+
+
+class Placement(harness.Case):
+    def command(self, model, pins):
+        return [harness.CLEAVE, "compile", self.written(model), "--recipe", self.written(recipe()),
+                "--cluster", self.written(CLUSTER, "cluster"), "--pin", pins]
+
+    def communication(self, pins, model=None):
+        done = harness.run(self.command(model or config(), pins) + ["--emit=comm", "--json"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["communication"], done.stderr
+
+    def test_c01_the_heaviest_groups_stay_within_a_node(self):
+        found, said = self.communication("tp=4,dp=2")
+        self.assertEqual((found["nodes"]["count"], found["nodes"]["devices"]), (2, 4))
+        groups = found["nodes"]["groups"]
+        self.assertEqual(groups["tensor.0"], [[0, 2], [1, 3], [4, 6], [5, 7]])
+        self.assertEqual(groups["data"], [[0, 4], [1, 5], [2, 6], [3, 7]])
+        for row in found["rows"]:
+            self.assertEqual(row["nodes"], 2 if "data" in row["axes"] else 1, row)
+        self.assertNotIn("warning", said)
+        # Eight key heads are not held twice, and the axis has one part.
+        heads = config(num_attention_heads=8, num_key_value_heads=4, head_dim=8)
+        groups = self.communication("tp=4,dp=2", heads)[0]["nodes"]["groups"]
+        self.assertEqual(groups["tensor"], [[0, 1, 2, 3], [4, 5, 6, 7]])
+        groups = self.communication("tp=2,pp=2,dp=2")[0]["nodes"]["groups"]
+        self.assertEqual(groups["tensor"], [[0, 1], [2, 3], [4, 5], [6, 7]])
+        self.assertEqual(groups["pipe"], [[0, 4], [1, 5], [2, 6], [3, 7]])
+
+    def test_c01_bytes_that_cross(self):
+        """Eight ways across two nodes: allowed, with a warning that says how many bytes."""
+        heads = config(num_attention_heads=8, num_key_value_heads=8, head_dim=8)
+        found, said = self.communication("tp=8", heads)
+        crossing = sum(row["total"] * row["ranks"] for row in found["rows"])
+        self.assertEqual(found["between_nodes"], crossing)
+        within = sum(row["total"] * row["ranks"] for row in found["rows"]
+                     if row["entry"] == "microbatch")
+        self.assertIn("warning[plan.group_crosses_nodes]", said)
+        self.assertIn(f"{within:,} bytes a step", said)
+        # Two sums of the stream in each of four layers, forward and back, embedding and head.
+        stream = sum(row["count"] for row in found["rows"] if row["bytes"] == STREAM)
+        self.assertEqual(stream, 4 * 4 + 2)
+        self.assertGreaterEqual(within, 8 * 18 * STREAM)
+        # So does the binary's compilation, which is made all the same.
+        out = self.path("train")
+        done = harness.run(self.command(heads, "tp=8") + ["-o", out])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("warning[plan.group_crosses_nodes]", done.stderr)
+        text = harness.run(self.command(heads, "tp=8") + ["--emit=comm"]).stdout.splitlines()
+        self.assertEqual(text[1], f"{crossing} of these bytes between nodes")
+        self.assertIn("tensor: 0 1 2 3 4 5 6 7", text)
+
+    def test_c01_one_node(self):
+        command = self.compile_command(config(), 4, "tp=4") + ["--emit=comm"]
+        done = harness.run(command)
+        self.assertNotIn("nodes", done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
