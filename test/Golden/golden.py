@@ -2,6 +2,15 @@
 """Compiles a golden model for several layouts, trains 20 steps and compares.
 
     golden.py [--profile P] [--processes N] [--precision bf16] CLEAVE GOLDEN_DIR MODEL LAYOUT [LAYOUT ...]
+    golden.py … --spread K/N CLEAVE GOLDEN_DIR MODEL
+    golden.py … --folder FOLDER CLEAVE GOLDEN_DIR
+    golden.py … --all-in DIR CLEAVE GOLDEN_DIR
+
+With --spread the layouts are every N-th, from the K-th on, of those that spread.py chooses. With
+--folder it is any folder of a model in the form of test/golden, of whatever family: on one rank and
+the first five of FIVE that the model can be laid out in, for which its recipe.json, that beside
+it or that of GOLDEN_DIR holds. --all-in does so for every such folder in DIR, but for those whose
+files GOLDEN_DIR has too, and is 77 where there is no DIR.
 
 A layout is RANKS[:PINS[:PIECES]], for example 4:dp=2,tp=2,sp=1:batch=2,sequence=4, where
 PIECES are those of classifier and loss. P is as in `cleave compile`; where
@@ -12,10 +21,19 @@ relative, final weights rms 2e-6 (entries of `null_gradient` left out). With bf1
 loss 2e-3 (1e-2 with experts) and norm 2e-2, and the weights are only reported; the arena
 must be smaller than that of fp32.
 """
-import argparse, array, json, math, os, re, struct, subprocess, sys, tempfile
+import argparse, array, filecmp, json, math, os, re, struct, subprocess, sys, tempfile
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../Processes"))
 import launch
+import spread
+
+# Layouts of an unknown model, the ones that are most likely to be told apart first.
+FIVE = ("4:dp=2,tp=2,sp=1,zero=3", "4:pp=2,dp=2,zero=1,schedule=zb-h1", "2:dp=2,ep=2", "3:cp=3",
+        "2:tp=2,sp=1,recompute=full", "2:pp=2,micro_batch=2", "4:dp=4,zero=2", "2:tp=2,vocab=0",
+        "2:dp=2,micro_batch=2", "4:cp=2,dp=2")
+# What says that a model cannot be laid out so, not that something is wrong.
+IMPOSSIBLE = ("plan.heads_indivisible", "plan.no_experts", "plan.experts_indivisible",
+              "plan.whole_batch", "plan.stages_gt_layers")
 
 # Of the loss, of the loss where there are experts, of the norm, of the weights.
 TOLERANCES = {"fp32": (1e-5, 1e-5, 5e-5, 2e-6), "bf16": (2e-3, 1e-2, 2e-2, math.inf)}
@@ -97,13 +115,57 @@ def arena(command):
     return sum(map(int, sizes))
 
 
-def check(cleave, profile, golden, model, layout, work, processes, precision):
-    folder = os.path.join(golden, model)
+def has_experts(config):
+    return any("expert" in key for key in config)
+
+
+def recipe_of(folder, golden):
+    for place in (folder, os.path.dirname(os.path.abspath(folder)), golden):
+        if os.path.exists(os.path.join(place, "recipe.json")):
+            return os.path.join(place, "recipe.json")
+    raise SystemExit(f"there is no recipe.json in or beside {folder}")
+
+
+def possible_layouts(cleave, folder, recipe):
+    """One rank and five more; what is refused for the model's sizes is told and passed over."""
+    layouts = ["1"]
+    for layout in FIVE:
+        ranks, _, pins = layout.partition(":")
+        done = subprocess.run([cleave, "compile", os.path.join(folder, "config.json"), "--recipe", recipe,
+                               "--cluster", f"local:{ranks}", "--pin", pins, "--emit=plan", "--json"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        kind = json.loads(done.stdout).get("error", {}).get("kind")
+        if kind in IMPOSSIBLE:
+            print(f"     {os.path.basename(folder):16} {layout:24} {kind}")
+        else:
+            layouts.append(layout)
+    if len(layouts) < 6:
+        raise SystemExit(f"{folder}: only {len(layouts) - 1} layouts of {len(FIVE)} are possible")
+    return layouts[:6]
+
+
+def folders_in(directory, golden):
+    """Folders of models that `golden` does not have."""
+    found = []
+    for name in sorted(os.listdir(directory)):
+        folder, known = os.path.join(directory, name), os.path.join(golden, name)
+        if not os.path.exists(os.path.join(folder, "expected.json")):
+            continue
+        files = os.listdir(folder)
+        if os.path.isdir(known) and filecmp.cmpfiles(folder, known, files, shallow=False)[0] == files:
+            print(f"     {name:16} is in {golden}, whose tests run it")
+        else:
+            found.append(folder)
+    return found
+
+
+def check(cleave, profile, golden, folder, layout, work, processes, precision):
+    model = os.path.basename(folder)
     ranks, pins, pieces = (layout.split(":") + ["", ""])[:3]
     binary, log, out = (os.path.join(work, n) for n in ("train", "log.jsonl", "out"))
     def compilation(kept):
         command = [cleave, "compile", os.path.join(folder, "config.json"), "--recipe",
-                   os.path.join(golden, "recipe.json"), "--cluster", f"local:{ranks}",
+                   recipe_of(folder, golden), "--cluster", f"local:{ranks}",
                    "--profile", profile]
         command += ["--set", f"precision={kept}"] if kept != "fp32" else []
         if not pieces:
@@ -131,12 +193,11 @@ def check(cleave, profile, golden, model, layout, work, processes, precision):
                              for r, e in zip(rows, expected["steps"])])
     rms = weights_rms(read_safetensors(os.path.join(out, "model.safetensors")),
                       read_safetensors(os.path.join(folder, "model_final.safetensors")),
-                      expected["null_gradient"])
+                      expected.get("null_gradient", {}))
     # A NaN is never below a tolerance.
     config = json.load(open(os.path.join(folder, "config.json")))
     dense, experts, most_norm, most_rms = TOLERANCES[precision]
-    has_experts = any("expert" in key for key in config)
-    good = (same and smaller and loss <= (experts if has_experts else dense) and
+    good = (same and smaller and loss <= (experts if has_experts(config) else dense) and
             norm <= most_norm and rms <= most_rms)
     print(f"{'ok  ' if good else 'FAIL'} {model:16} {layout:24} loss {loss:.1e}  norm {norm:.1e}  "
           f"weights rms {rms:.1e}{'' if same else '  other bits in processes'}"
@@ -144,22 +205,46 @@ def check(cleave, profile, golden, model, layout, work, processes, precision):
     return good
 
 
+def requested(a):
+    """(folder, layouts) of each model that the command line names."""
+    if a.model:
+        layouts = a.layouts
+        if a.spread:
+            first, step = map(int, a.spread.split("/"))
+            config = json.load(open(os.path.join(a.golden, a.model, "config.json")))
+            chosen = spread.spread(has_experts(config), config["vocab_size"] % 4 == 0)
+            layouts = [spread.text(layout) for layout in chosen[first::step]]
+        return [(os.path.join(a.golden, a.model), layouts)]
+    if a.all_in and not os.path.isdir(a.all_in):
+        print(f"skipped: there is no {a.all_in}")
+        sys.exit(77)
+    folders = folders_in(a.all_in, a.golden) if a.all_in else [a.folder.rstrip("/")]
+    return [(folder, possible_layouts(a.cleave, folder, recipe_of(folder, a.golden)))
+            for folder in folders]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--profile", default="host")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--precision", choices=sorted(TOLERANCES), default="fp32")
-    for name in ("cleave", "golden", "model"):
+    for option in ("--spread", "--folder", "--all-in"):
+        parser.add_argument(option)
+    for name in ("cleave", "golden"):
         parser.add_argument(name)
-    parser.add_argument("layouts", nargs="+")
+    parser.add_argument("model", nargs="?")
+    parser.add_argument("layouts", nargs="*")
     a = parser.parse_args()
-    bad = 0
+    if bool(a.folder) + bool(a.all_in) + bool(a.model) != 1 or bool(a.layouts) == bool(a.spread or not a.model):
+        parser.error("one of MODEL with layouts, MODEL with --spread, --folder, --all-in")
     if a.processes > 1:
         launch.require(a.cleave)
-    for layout in a.layouts:
-        with tempfile.TemporaryDirectory() as work:
-            bad += not check(a.cleave, a.profile, a.golden, a.model, layout, work, a.processes,
-                             a.precision)
+    bad = 0
+    for folder, layouts in requested(a):
+        for layout in layouts:
+            with tempfile.TemporaryDirectory() as work:
+                bad += not check(a.cleave, a.profile, a.golden, folder, layout, work, a.processes,
+                                 a.precision)
     sys.exit(1 if bad else 0)
 
 
