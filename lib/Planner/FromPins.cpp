@@ -88,23 +88,26 @@ static rt::Status settleExperts(const PlanRequest &request, ModuleOp model,
         .withGiven("ep=" + std::to_string(ep))
         .withRule("ep is for models whose layers have experts")
         .suggest("ep=1");
-  const int64_t ranks = degrees.dp * degrees.tp;
+  const int64_t ranks = degrees.dp * degrees.cp * degrees.tp;
   auto isShare = [&](int64_t n) { return n > 0 && experts % n == 0; };
   auto fits = [&](int64_t n) {
-    return (isShare(n) || n == 1) &&
-           (degrees.dp % n == 0 || n == degrees.tp || n == degrees.dp * degrees.tp);
+    return (isShare(n) || n == 1) && spreadExperts(n, degrees).has_value();
   };
   if (fits(ep))
     return rt::Status::success();
-  const bool tooMany = ep > ranks;
+  const bool tooMany = ep > ranks, context = degrees.cp > 1;
+  const std::string given = "ep=" + std::to_string(ep) + ", dp=" + std::to_string(degrees.dp) +
+                            (context ? ", cp=" + std::to_string(degrees.cp) : "") +
+                            ", tp=" + std::to_string(degrees.tp) +
+                            ", experts=" + std::to_string(experts);
   rt::Error error =
       rt::userError(tooMany ? "plan.ep_gt_ranks" : "plan.experts_indivisible",
                     "the experts cannot be dealt out over " + std::to_string(ep) + " ranks")
-          .withGiven("ep=" + std::to_string(ep) + ", dp=" + std::to_string(degrees.dp) +
-                     ", tp=" + std::to_string(degrees.tp) + ", experts=" + std::to_string(experts))
-          .withRule(tooMany ? "ep is at most dp × tp"
+          .withGiven(given)
+          .withRule(tooMany ? std::string("ep is at most ") + (context ? "dp × cp × tp" : "dp × tp")
                             : "ep divides the number of experts (" + divisors(experts, isShare) +
-                                  "), and divides dp, or is tp, or dp × tp");
+                                  "), and is a divisor of dp" +
+                                  (context ? ", times one of cp" : "") + ", or that times tp");
   error.suggestions.push_back("ep one of " + divisors(ranks, fits));
   return error;
 }
@@ -273,7 +276,7 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
     plan::AxisOp::create(b, loc, kPipelineAxis, ArrayRef<int64_t>{pipeline->ranks});
   plan::AxisOp::create(b, loc, "data", ArrayRef<int64_t>(policy.dataParts));
   if (policy.context)
-    plan::AxisOp::create(b, loc, "context", ArrayRef<int64_t>{degrees.cp});
+    plan::AxisOp::create(b, loc, "context", ArrayRef<int64_t>(policy.contextParts));
   plan::AxisOp::create(b, loc, "tensor", ArrayRef<int64_t>(policy.tensorParts));
   Assignment layout;
   if (policy.data)

@@ -29,8 +29,52 @@ int64_t countExperts(ModuleOp model) {
   return most;
 }
 
+int64_t rowsOfToken(ModuleOp model, plan::SolutionOp solution) {
+  int64_t choices = 1, shared = 1;
+  model.walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (int d = nn::isNamedTensor(type) ? nn::findDim(type, "choice") : -1; d >= 0)
+        choices = std::max(choices, cast<RankedTensorType>(type).getDimSize(d));
+  });
+  plan::AxisTable axes(solution);
+  auto batch = plan::entry<plan::LayoutOp>(solution).getDims().getAs<ArrayAttr>("batch");
+  const SmallVector<StringAttr> dealt = batch ? axes.expand(batch) : SmallVector<StringAttr>();
+  for (auto assign : solution.getOps<plan::AssignOp>())
+    if (auto experts = assign.getFactors().getAs<ArrayAttr>("expert");
+        experts && llvm::all_of(experts, llvm::IsaPred<StringAttr>)) {
+      SmallVector<StringAttr> sharing = axes.expand(experts);
+      llvm::erase_if(sharing, [&](StringAttr a) { return !llvm::is_contained(dealt, a); });
+      shared = std::max(shared, axes.size(sharing));
+    }
+  return choices * shared;
+}
+
 bool headsDivide(HeadSizes sizes, int64_t tp) {
   return sizes.groups % (tp / std::gcd(tp, sizes.keyHeads)) == 0;
+}
+
+std::optional<ExpertSpread> spreadExperts(int64_t ranks, const Degrees &degrees) {
+  std::optional<ExpertSpread> best;
+  for (int64_t tensor : {int64_t(1), degrees.tp}) {
+    if (ranks % tensor != 0)
+      continue;
+    // What data takes context need not; it needs a divisor of its ranks in any case.
+    const int64_t data = std::gcd(ranks / tensor, degrees.dp), context = ranks / tensor / data;
+    if (degrees.cp % context == 0 && (!best || context < best->context))
+      best = {data, context, tensor};
+  }
+  return best;
+}
+
+/// Gives the last part of the axis `name`, of `size` ranks, to the experts: `share` ranks.
+static void takeShare(StringRef name, int64_t size, int64_t share, SmallVector<int64_t> &parts,
+                      SmallVector<std::string> &experts) {
+  parts = {size};
+  if (share == 1)
+    return;
+  if (share < size)
+    parts = {size / share, share};
+  experts.push_back(share < size ? (name + ".1").str() : name.str());
 }
 
 Policy makePolicy(HeadSizes sizes, const Degrees &degrees, const Pins &pins) {
@@ -41,18 +85,14 @@ Policy makePolicy(HeadSizes sizes, const Degrees &degrees, const Pins &pins) {
   policy.tensor = tp > 1;
   policy.zeroRanks = pins.zeroGroup.value_or(degrees.dp * degrees.cp);
   policy.zero = policy.zeroRanks > 1 ? pins.zero.value_or(0) : 0;
-  const int64_t ep = pins.experts.value_or(1), dp = degrees.dp;
-  policy.dataParts = {dp};
-  if (ep > 1 && dp % ep == 0 && dp > ep) {
-    policy.dataParts = {dp / ep, ep};
-    policy.experts = {"data.1"};
-  } else if (ep > 1) {
-    if (dp > 1 && ep % dp == 0)
-      policy.experts.push_back("data");
-    policy.expertsOverTensor = ep != dp;
-    if (policy.expertsOverTensor)
-      policy.experts.push_back("tensor");
-  }
+  const int64_t dp = degrees.dp;
+  const ExpertSpread spread =
+      spreadExperts(pins.experts.value_or(1), degrees).value_or(ExpertSpread());
+  takeShare("data", dp, spread.data, policy.dataParts, policy.experts);
+  takeShare("context", degrees.cp, spread.context, policy.contextParts, policy.experts);
+  policy.expertsOverTensor = spread.tensor > 1;
+  if (policy.expertsOverTensor)
+    policy.experts.push_back("tensor");
   if (const int64_t group = policy.zeroRanks / degrees.cp; policy.zero && group < dp) {
     policy.zeroData = group > 1 ? "data.1" : "";
     if (group > 1)
@@ -103,21 +143,25 @@ rt::Status checkStatePins(const Degrees &degrees, const Pins &pins) {
   return rt::Status::success();
 }
 
-SmallVector<std::string> Policy::dataLeft() const {
-  if (llvm::is_contained(experts, "data.1"))
-    return {"data.0"};
-  if (!data || llvm::is_contained(experts, "data"))
+/// What is left of the axis `name`, which is there if `exists`.
+static SmallVector<std::string> leftOf(StringRef name, bool exists, ArrayRef<std::string> experts) {
+  if (llvm::is_contained(experts, (name + ".1").str()))
+    return {(name + ".0").str()};
+  if (!exists || llvm::is_contained(experts, name.str()))
     return {};
-  return {"data"};
+  return {name.str()};
 }
+
+SmallVector<std::string> Policy::dataLeft() const { return leftOf("data", data, experts); }
+SmallVector<std::string> Policy::contextLeft() const { return leftOf("context", context, experts); }
 
 /// Experts see the tokens of all ranks along their axes.
 Assignment Policy::assignRouted(const ShardingRule &rule) const {
   Assignment out;
   if (SmallVector<std::string> left = dataLeft(); !left.empty() && canCut(rule, "batch"))
     out["batch"] = left;
-  if (context && cleave::canCut(rule, "sequence"))
-    out["sequence"] = {"context"};
+  if (SmallVector<std::string> left = contextLeft(); !left.empty() && canCut(rule, "sequence"))
+    out["sequence"] = left;
   if (!experts.empty() && canCut(rule, "expert"))
     out["expert"] = experts;
   if (tensor && !expertsOverTensor && canCut(rule, "ffn"))
@@ -164,22 +208,28 @@ Assignment Policy::overTokens(Assignment placement, RankedTensorType type) const
       for (const std::string &axis : it->second) {
         count("tensor", axis, tensorParts);
         count("data", axis, dataParts);
+        count("context", axis, contextParts);
       }
     return size % ways == 0 ? size / ways : 0;
   };
-  // Experts are dealt out over a part of the data axis already.
-  auto isData = [](const std::string &axis) { return StringRef(axis).starts_with("data"); };
   SmallVector<std::string> over;
   int64_t ranks = zeroRanks;
   if (data && !zeroData.empty())
     over.push_back(zeroData);
-  for (const auto &[name, axes] : placement)
-    if (llvm::any_of(axes, isData)) {
-      over = dataLeft();
-      ranks /= dataParts.back();
-    }
   if (context)
     over.push_back("context");
+  // Experts are dealt out over some of these ranks already.
+  auto isOfTokens = [](const std::string &axis) {
+    return StringRef(axis).starts_with("data") || StringRef(axis).starts_with("context");
+  };
+  for (const auto &[name, axes] : placement)
+    if (llvm::any_of(axes, isOfTokens)) {
+      over = dataLeft();
+      llvm::append_range(over, contextLeft());
+      ranks = 1;
+      for (const std::string &axis : over)
+        ranks *= StringRef(axis).starts_with("data") ? dataParts.front() : contextParts.front();
+    }
   if (over.empty())
     return placement;
   StringRef chosen;

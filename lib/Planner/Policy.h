@@ -26,8 +26,8 @@ struct Policy {
   Assignment heads;
   bool tensor = false, data = false, context = false, sequence = false, vocabulary = false;
   /// Parts of the data axis, major to minor; the experts, or groups of ZeRO, take the last
-  /// one of several.
-  llvm::SmallVector<int64_t> dataParts{1};
+  /// one of several. Of the context axis the experts do.
+  llvm::SmallVector<int64_t> dataParts{1}, contextParts{1};
   /// The axes that the experts of a layer take, and whether the tensor axis is one.
   llvm::SmallVector<std::string> experts;
   bool expertsOverTensor = false;
@@ -44,8 +44,9 @@ struct Policy {
 private:
   /// Those of an operator on values that have a row for each choice of a token.
   Assignment assignRouted(const ShardingRule &rule) const;
-  /// What of the data axis the experts leave.
+  /// What of the data axis, and of the context axis, the experts leave.
   llvm::SmallVector<std::string> dataLeft() const;
+  llvm::SmallVector<std::string> contextLeft() const;
 };
 
 /// The sizes of the dimensions called `kv_head` and `group` in a model. No key
@@ -61,10 +62,24 @@ bool headsDivide(HeadSizes sizes, int64_t tp);
 /// The number of experts in a layer of a model; 0: there are none.
 int64_t countExperts(mlir::ModuleOp model);
 
+/// How many rows of products with experts a rank may have for each of its tokens: the choices
+/// of a token, times the ranks whose sequences it sees as one of those that share experts.
+/// 1 without experts.
+int64_t rowsOfToken(mlir::ModuleOp model, plan::SolutionOp solution);
+
 /// The degrees of parallelism that a request leaves, and its micro-batch.
 struct Degrees {
   int64_t dp = 1, cp = 1, tp = 1, micro = 1;
 };
+
+/// How many ranks along each axis the experts are dealt out over: a divisor of the data and
+/// of the context ranks, and all or one of the tensor ranks.
+struct ExpertSpread {
+  int64_t data = 1, context = 1, tensor = 1;
+};
+/// The spread over `ranks` ranks: over as few of the context axis as can be, and then without
+/// the tensor axis if that can be. None where no such product is `ranks`.
+std::optional<ExpertSpread> spreadExperts(int64_t ranks, const Degrees &degrees);
 
 /// Whether the pins on who shares state fit the degrees. Error: `plan.bad_pin`.
 rt::Status checkStatePins(const Degrees &degrees, const Pins &pins);
