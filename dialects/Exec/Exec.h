@@ -9,6 +9,7 @@
 #include "dialects/Dist/Dist.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
@@ -49,3 +50,10 @@ inline int64_t tensorBytes(mlir::Type type) {
 #include "dialects/Exec/ExecInterfaces.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/Exec/ExecOps.h.inc"
+
+namespace cleave::exec {
+
+/// How many of a pipeline's first stages the programs in `module` survey.
+int64_t surveyedStages(mlir::ModuleOp module);
+
+} // namespace cleave::exec

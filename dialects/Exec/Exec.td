@@ -169,20 +169,21 @@ def Exec_EntryKind : I32EnumAttr<"EntryKind", "When an entry runs", [
     I32EnumAttrCase<"Prepare", 2, "prepare">, I32EnumAttrCase<"Microbatch", 3, "microbatch">,
     I32EnumAttrCase<"Update", 4, "update">, I32EnumAttrCase<"Evaluate", 5, "evaluate">,
     I32EnumAttrCase<"Forward", 6, "forward">, I32EnumAttrCase<"Backward", 7, "backward">,
-    I32EnumAttrCase<"Weights", 8, "weights">]> {
+    I32EnumAttrCase<"Weights", 8, "weights">, I32EnumAttrCase<"Survey", 9, "survey">]> {
   let cppNamespace = "::cleave::exec";
 }
 
 def Exec_EntryOp : Exec_Part<"entry", [SingleBlock, NoTerminator, NoRegionArguments]> {
   let summary = "Commands that the runtime runs together";
   let description = [{
-    A step runs begin, count for each micro-batch, prepare, microbatch for each, update.
-    Evaluation runs begin, count, prepare, evaluate. An entry that is not there does
+    A step runs begin, count and survey for each micro-batch, prepare, microbatch for each,
+    update. Evaluation runs begin, count, prepare, evaluate. An entry that is not there does
     nothing.
 
     In a pipeline forward, backward and weights are of one `stage` and run as the
     schedule says; there is an evaluate for each stage, and one without a stage, which
-    runs behind them.
+    runs behind them. The first stages may have a survey each: a micro-batch goes through
+    these before the schedule begins.
   }];
   let arguments = (ins Exec_EntryKind:$kind, OptionalAttr<Exec_Size>:$stage);
   let regions = (region SizedRegion<1>:$body);

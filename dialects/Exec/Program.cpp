@@ -159,9 +159,12 @@ static LogicalResult verifyStageOf(EntryOp entry) {
   const EntryKind kind = entry.getKind();
   const bool needs =
       kind == EntryKind::Forward || kind == EntryKind::Backward || kind == EntryKind::Weights;
-  if (needs != entry.getStage().has_value() && kind != EntryKind::Evaluate)
+  const bool isOfEither = kind == EntryKind::Evaluate || kind == EntryKind::Survey;
+  if (needs != entry.getStage().has_value() && !isOfEither)
     return entry.emitOpError() << "is '" << stringifyEntryKind(kind) << "', which runs "
                                << (needs ? "for one stage: it needs `stage`" : "for no stage");
+  if (kind == EntryKind::Survey && program.getPart() && !entry.getStage())
+    return entry.emitOpError("surveys a micro-batch at once; in a pipeline its stages do");
   if (kind == EntryKind::Microbatch && program.getPart())
     return entry.emitOpError("runs a micro-batch at once; in a pipeline its stages do");
   if (entry.getStage() && llvm::none_of(program.getOps<StageOp>(), [&](StageOp stage) {
@@ -170,6 +173,15 @@ static LogicalResult verifyStageOf(EntryOp entry) {
     return entry.emitOpError() << "is of stage " << *entry.getStage()
                                << ", which the program has not";
   return success();
+}
+
+int64_t cleave::exec::surveyedStages(ModuleOp module) {
+  int64_t count = 0;
+  for (auto program : module.getOps<ProgramOp>())
+    for (auto entry : program.getOps<EntryOp>())
+      if (entry.getKind() == EntryKind::Survey && entry.getStage())
+        count = std::max(count, static_cast<int64_t>(*entry.getStage()) + 1);
+  return count;
 }
 
 SmallVector<AtAttr> StageOp::getAddresses() {

@@ -262,6 +262,26 @@ def RepeatInterface : OpInterface<"RepeatOpInterface"> {
   }];
 }
 
+def WholeBatchInterface : OpInterface<"WholeBatchOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    An operator between layers whose result no micro-batch knows by itself: the sum of
+    its operand over all micro-batches of a step. What needs it is written as if it were
+    there; applying a plan sees to it that all micro-batches have gone forward before.
+    No gradient goes through it, so the operand must not depend on what is trained: it
+    counts.
+  }];
+  let methods = [
+    InterfaceMethod<"What a micro-batch adds.", "::mlir::Value", "getContribution", (ins), "", [{
+        return $_op->getOperand(0);
+      }]>,
+    InterfaceMethod<"The sum over all micro-batches, of the same type.", "::mlir::Value",
+      "getTotal", (ins), "", [{
+        return $_op->getResult(0);
+      }]>,
+  ];
+}
+
 def FusionInterface : OpInterface<"FusionOpInterface"> {
   let cppNamespace = "::cleave";
   let description = [{

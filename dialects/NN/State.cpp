@@ -73,13 +73,16 @@ static LogicalResult verifyRows(Operation *op, std::optional<ArrayRef<int64_t>> 
 }
 
 /// The symbol must be a parameter of the value's dimensions (their sizes are those
-/// of one rank's block once the program is cut), or a scalar.
+/// of one rank's block once the program is cut), or an accumulator of them.
 static LogicalResult verifyState(Operation *op, SymbolTableCollection &symbols,
                                  FlatSymbolRefAttr name, RankedTensorType type,
                                  std::optional<ArrayRef<int64_t>> rows) {
   Operation *target = symbols.lookupNearestSymbolFrom(op, name);
-  if (isa_and_nonnull<ScalarOp>(target))
-    return type.getRank() == 0 ? success() : op->emitOpError("addresses a scalar with a tensor");
+  if (auto accumulator = dyn_cast_or_null<AccumulatorOp>(target))
+    return dimNames(accumulator.getTensorType()) == dimNames(type)
+               ? success()
+               : op->emitOpError() << "has the type " << type << " where its accumulator is a "
+                                   << accumulator.getTensorType();
   auto parameter = dyn_cast_or_null<ParameterOp>(target);
   if (!parameter)
     return op->emitOpError() << "names no parameter: " << name;

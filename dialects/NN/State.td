@@ -106,11 +106,38 @@ def NN_AccumulateOp : NN_StateOp<"accumulate", "Accumulate",
   let assemblyFormat = "$value `,` $parameter $slot (`rows` $rows^)? attr-dict `:` type($value)";
 }
 
-def NN_ScalarOp : NN_Op<"scalar", [Symbol]> {
-  let summary = "A scalar kept across micro-batches: an accumulator of the step";
-  let description = [{ Reset to zero when a step starts; addressed like a parameter's value. }];
-  let arguments = (ins SymbolNameAttr:$sym_name);
-  let assemblyFormat = "$sym_name attr-dict";
+def NN_AccumulatorOp : NN_Op<"accumulator", [Symbol]> {
+  let summary = "A tensor kept across micro-batches, in which a step adds up";
+  let description = [{
+    Reset to zeros when a step starts; addressed like a parameter's value.
+
+    ```mlir
+    nn.accumulator @step.loss : tensor<f32>
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<NN_Tensor>:$type);
+  let assemblyFormat = "$sym_name `:` $type attr-dict";
+  let extraClassDeclaration = [{
+    ::mlir::RankedTensorType getTensorType() {
+      return ::llvm::cast<::mlir::RankedTensorType>(getType());
+    }
+  }];
+}
+
+def NN_BatchSumOp : NN_Op<"batch_sum", [Pure, AllTypesMatch<["value", "result"]>,
+                                        WholeBatchInterface]> {
+  let summary = "The sum of a value over all micro-batches of a step";
+  let description = [{
+    Stands in `@forward`, between layers, where `value` is of one micro-batch. See
+    `WholeBatchOpInterface`; nothing of it is left once a plan is applied.
+
+    ```mlir
+    %all = nn.batch_sum %loads : tensor<8xf32, #nn.dims<expert>>
+    ```
+  }];
+  let arguments = (ins NN_Tensor:$value);
+  let results = (outs NN_Tensor:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
 }
 
 def NN_RepeatOp : NN_Op<"repeat", [SingleBlock, RecursiveMemoryEffects, AttrSizedOperandSegments,

@@ -19,10 +19,11 @@ class LayerGraph;
 
 /// Where a kind stands in the model, which fixes its signature:
 /// embed (tokens) → (residual, pending); block (residual, pending) → the same;
-/// head (residual, pending, targets, scale) → loss; balance (loads, scores) → a further
-/// term of what is minimised. All also take parameters, and embeds and blocks the tokens'
-/// positions if they ask for them. A block with experts that are to be balanced takes
-/// loads and scores [expert] behind the stream, and returns them with its own added.
+/// head (residual, pending, targets, scale) → loss; balance (loads of all
+/// micro-batches, scores) → a further term of what is minimised. All also take parameters, and
+/// embeds and blocks the tokens' positions if they ask for them. A block with experts that are to
+/// be balanced takes loads and scores [expert] behind the stream, and returns them with its own
+/// added.
 enum class LayerRole { Embed, Block, Head, Balance };
 
 struct LayerKind {

@@ -233,6 +233,10 @@ void Importer::buildForward() {
     SmallVector<Value> carried(kind.role == LayerRole::Balance ? ValueRange() : ValueRange(stream));
     if (kind.balanced > 0)
       llvm::append_range(carried, counted);
+    // A micro-batch adds its scores, by the loads of all of them.
+    if (kind.role == LayerRole::Balance)
+      carried[0] =
+          nn::BatchSumOp::create(builder, counted[0].getLoc(), counted[0].getType(), counted[0]);
     SmallVector<Value> results =
         block ? callRepeatedly(run, at, carried, forward) : callKind(run, at, carried, forward);
     if (kind.role == LayerRole::Head || kind.role == LayerRole::Balance) {
@@ -255,9 +259,6 @@ OwningOpRef<ModuleOp> Importer::run() {
   Operation *op = *module;
   op->setAttr("nn.family", builder.getStringAttr(model.family));
   op->setAttr("nn.max_positions", builder.getI64IntegerAttr(model.sizes.maxPositions));
-  if (llvm::any_of(architecture.kinds,
-                   [](const LayerKind &kind) { return kind.role == LayerRole::Balance; }))
-    op->setAttr("nn.whole_batch", builder.getUnitAttr());
   op->setAttr("nn.vocab", builder.getI64IntegerAttr(model.sizes.vocabSize));
   builder.setInsertionPointToEnd(module->getBody());
   declareParameters();

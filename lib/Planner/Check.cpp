@@ -5,6 +5,7 @@
 #include "dialects/Interfaces/Interfaces.h"
 #include "dialects/NN/NN.h"
 #include "lib/Planner/Chunks.h"
+#include "lib/Planner/Policy.h"
 #include "lib/Planner/Refuse.h"
 #include "lib/Planner/Stages.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -83,7 +84,7 @@ private:
                     "global " + Twine(dp) + " micro 1 sequence 1");
     int64_t share = batch.getGlobal() / dp;
     if (batch.getGlobal() % dp == 0 && share % batch.getMicro() == 0)
-      return failed(checkWhole(batch, share)) ? failure() : checkSizes(batch);
+      return checkSizes(batch);
     InFlightDiagnostic error = refuse(
         batch,
         "plan.batch_indivisible: global batch " + Twine(batch.getGlobal()) + " is no multiple of " +
@@ -93,31 +94,6 @@ private:
     if (llvm::MulOverflow(share + 1, dp, above))
       above = share * dp;
     error.attachNote() << "suggestion: global " << above << " micro 1";
-    return error;
-  }
-
-  /// What is minimised may join the tokens of the whole batch.
-  LogicalResult checkWhole(plan::BatchOp batch, int64_t share) {
-    if (!model->hasAttr("nn.whole_batch"))
-      return success();
-    constexpr StringRef what = "plan.whole_batch: a loss of unbalanced experts is of all tokens of "
-                               "a step, whose choices must be known before the first way back; ";
-    constexpr StringRef rule = "with such a loss every rank takes its share in one micro-batch, "
-                               "and there is no pipeline";
-    if (auto pipeline = plan::entry<plan::PipelineOp>(solution)) {
-      InFlightDiagnostic error = refuse(pipeline, what + "a pipeline goes back before", rule);
-      error.attachNote() << "suggestion: pp=1, or \"output_router_logits\": false in the config";
-      return error;
-    }
-    if (int64_t(batch.getMicro()) == share)
-      return success();
-    InFlightDiagnostic error = refuse(batch,
-                                      what + Twine(share / int64_t(batch.getMicro())) +
-                                          " micro-batches go forward and back in "
-                                          "turn",
-                                      rule);
-    error.attachNote() << "given: micro " << int64_t(batch.getMicro());
-    error.attachNote() << "suggestion: micro " << share;
     return error;
   }
 
@@ -134,13 +110,18 @@ private:
       error.attachNote() << "suggestion: sequence " << positions.getInt();
       return error;
     }
-    constexpr int64_t mostTokens = std::numeric_limits<int32_t>::max();
+    const int64_t each = rowsOfToken(model, solution);
+    const int64_t mostTokens = std::numeric_limits<int32_t>::max() / each;
     constexpr int64_t mostSequences = int64_t(1) << 40;
     if (micro <= mostTokens / sequence && global <= mostSequences)
       return success();
+    const std::string rows =
+        each > 1 ? " (" + std::to_string(each) + " rows of products with experts for each token)"
+                 : "";
     InFlightDiagnostic error =
         refuse(batch, "plan.batch_too_large: more tokens or sequences than can be counted",
-               "a micro-batch has at most 2^31 - 1 tokens and a step 2^40 sequences");
+               "a micro-batch has at most " + (each > 1 ? Twine(mostTokens) : Twine("2^31 - 1")) +
+                   " tokens" + rows + " and a step 2^40 sequences");
     error.attachNote() << "given: global " << global << " micro " << micro << " sequence "
                        << sequence;
     error.attachNote() << "suggestion: "

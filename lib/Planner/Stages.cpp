@@ -54,13 +54,6 @@ rt::StatusOr<PipelineChoice> settlePipeline(const Pins &pins, int64_t ranks, Mod
                     "vp and schedule are of a pipeline, which has pp of at least 2", "pp=2");
     return choice;
   }
-  if (model->hasAttr("nn.whole_batch"))
-    return rt::userError("plan.whole_batch", "a loss of unbalanced experts is of all tokens of a "
-                                             "step, and a pipeline goes back before it has them")
-        .withGiven(pinText(pins))
-        .withRule("with such a loss there is no pipeline")
-        .suggest("pp=1")
-        .suggest("\"output_router_logits\": false in the config");
   choice.stagesOfRank = pins.vp.value_or(asked == "interleaved" ? 2 : 1);
   // By itself, 1f1b is the same idea for any number of stages.
   const Schedule *schedule =

@@ -7,6 +7,39 @@
 using namespace mlir;
 namespace cleave {
 
+/// What a micro-batch has in a stage, by name.
+using Slot = std::map<std::string, RankTensors>;
+
+/// Runs an entry on what `slot` and `batch` have; its results go to `slot`.
+static rt::Status compute(Part &part, const std::string &entry, int64_t micro, BatchSource batch,
+                          Slot &slot) {
+  auto function = part.module.lookupSymbol<func::FuncOp>(entry);
+  if (!function)
+    return rt::internalError("a stage has no entry @" + entry);
+  std::vector<RankTensors> arguments;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto name = function.getArgAttrOfType<StringAttr>(i, "nn.name").str();
+    if (auto it = slot.find(name); it != slot.end())
+      arguments.push_back(it->second);
+    else
+      arguments.push_back(part.cutFor(entry, i, batch(name, micro)));
+  }
+  part.micro = micro;
+  CLEAVE_RT_ASSIGN_OR_RETURN(auto results, part.call(entry, arguments));
+  for (auto [i, value] : llvm::enumerate(results))
+    slot[function.getResultAttrOfType<StringAttr>(i, "nn.name").str()] = std::move(value);
+  return rt::Status::success();
+}
+
+/// What is called `from` in `slot`, as the neighbour calls it.
+static Slot messageOf(const Slot &slot, StringRef from, StringRef to) {
+  Slot message;
+  for (const auto &[name, value] : slot)
+    if (StringRef(name).split('.').first == from)
+      message[(to + "." + StringRef(name).split('.').second).str()] = value;
+  return message;
+}
+
 namespace {
 /// A step on its way through the stages.
 class Player {
@@ -32,21 +65,19 @@ public:
   }
 
 private:
-  using Slot = std::map<std::string, RankTensors>;
-
   /// False where it has to wait, or where `failure` says that it cannot be done.
   bool act(size_t rank, const pipe::Action &action) {
     Slot &slot = slots[rank][action.slot];
     const std::string number = "." + std::to_string(action.ownStage());
     switch (action.kind) {
     case pipe::ActionKind::Forward:
-      failure = compute(rank, "forward" + number, action.micro, slot);
+      failure = compute(*parts[rank], "forward" + number, action.micro, batch, slot);
       return failure.ok();
     case pipe::ActionKind::Backward:
-      failure = compute(rank, "backward" + number, action.micro, slot);
+      failure = compute(*parts[rank], "backward" + number, action.micro, batch, slot);
       return failure.ok();
     case pipe::ActionKind::WeightGradient:
-      failure = compute(rank, "weights" + number, action.micro, slot);
+      failure = compute(*parts[rank], "weights" + number, action.micro, batch, slot);
       return failure.ok();
     case pipe::ActionKind::SendActivation:
       send(rank, action, slot, "output", "input");
@@ -59,32 +90,9 @@ private:
     }
   }
 
-  rt::Status compute(size_t rank, const std::string &entry, int64_t micro, Slot &slot) {
-    Part &part = *parts[rank];
-    auto function = part.module.lookupSymbol<func::FuncOp>(entry);
-    if (!function)
-      return rt::internalError("a stage has no entry @" + entry);
-    std::vector<RankTensors> arguments;
-    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-      auto name = function.getArgAttrOfType<StringAttr>(i, "nn.name").str();
-      if (auto it = slot.find(name); it != slot.end())
-        arguments.push_back(it->second);
-      else
-        arguments.push_back(part.cutFor(entry, i, batch(name, micro)));
-    }
-    part.micro = micro;
-    CLEAVE_RT_ASSIGN_OR_RETURN(auto results, part.call(entry, arguments));
-    for (auto [i, value] : llvm::enumerate(results))
-      slot[function.getResultAttrOfType<StringAttr>(i, "nn.name").str()] = std::move(value);
-    return rt::Status::success();
-  }
-
   void send(size_t rank, const pipe::Action &action, Slot &slot, StringRef from, StringRef to) {
-    Slot message;
-    for (auto &[name, value] : slot)
-      if (StringRef(name).split('.').first == from)
-        message[(to + "." + StringRef(name).split('.').second).str()] = value;
-    channels[pipe::channelOf(action, static_cast<int64_t>(rank))].push_back(std::move(message));
+    channels[pipe::channelOf(action, static_cast<int64_t>(rank))].push_back(
+        messageOf(slot, from, to));
   }
 
   bool receive(size_t rank, const pipe::Action &action, Slot &slot) {
@@ -110,6 +118,18 @@ private:
 rt::Status playSchedule(const pipe::Table &table, std::vector<std::unique_ptr<Part>> &parts,
                         BatchSource batch) {
   return Player(table, parts, batch).run();
+}
+
+rt::Status playSurvey(std::vector<std::unique_ptr<Part>> &parts, int64_t micro, BatchSource batch) {
+  Slot slot;
+  for (size_t stage = 0;; ++stage) {
+    Part &part = *parts[stage % parts.size()];
+    const std::string entry = "survey." + std::to_string(stage);
+    if (!part.module.lookupSymbol(entry))
+      return rt::Status::success();
+    CLEAVE_RT_RETURN_IF_ERROR(compute(part, entry, micro, batch, slot));
+    slot = messageOf(slot, "output", "input");
+  }
 }
 
 } // namespace cleave

@@ -10,4 +10,7 @@ namespace cleave {
 rt::Status playSchedule(const pipe::Table &table, std::vector<std::unique_ptr<Part>> &parts,
                         BatchSource batch);
 
+/// Takes a micro-batch through `survey` of the stages that have one, which are the first.
+rt::Status playSurvey(std::vector<std::unique_ptr<Part>> &parts, int64_t micro, BatchSource batch);
+
 } // namespace cleave

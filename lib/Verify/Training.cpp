@@ -171,15 +171,21 @@ rt::Status Training::load(WeightSource weights) {
 void Training::begin() {
   for (auto &part : places) {
     part->state.clearSlot("gradient");
-    for (auto scalar : part->facts.getOps<nn::ScalarOp>())
-      part->state.set(scalar.getSymName(), "value",
-                      RankTensors(part->options.ranks, HostTensor({}, 0.0)));
+    for (auto kept : part->facts.getOps<nn::AccumulatorOp>()) {
+      auto given = kept->getAttrOfType<dist::ShardingAttr>("dist.value");
+      const int64_t dims = kept.getTensorType().getRank();
+      part->state.set(
+          kept.getSymName(), "value",
+          part->cut(HostTensor(kept.getTensorType().getShape(), 0.0),
+                    given ? given : dist::ShardingAttr::replicated(kept.getContext(), dims)));
+    }
   }
 }
 
 rt::Status Training::accumulate(int64_t microBatches, BatchSource batch) {
   for (int64_t m = 0; m < microBatches; ++m)
     CLEAVE_RT_RETURN_IF_ERROR(callTogether("count", {batch("targets", m)}).status());
+  CLEAVE_RT_RETURN_IF_ERROR(survey(microBatches, batch));
   CLEAVE_RT_RETURN_IF_ERROR(callTogether("prepare", {}).status());
   if (auto schedules = program.getOps<pipe::ScheduleOp>(); !schedules.empty())
     return playSchedule((*schedules.begin()).getTable(), places, batch);
@@ -187,6 +193,23 @@ rt::Status Training::accumulate(int64_t microBatches, BatchSource batch) {
     places[0]->micro = m;
     CLEAVE_RT_RETURN_IF_ERROR(
         callTogether("microbatch", {batch("tokens", m), batch("targets", m), batch("positions", m)})
+            .status());
+  }
+  return rt::Status::success();
+}
+
+rt::Status Training::survey(int64_t microBatches, BatchSource batch) {
+  const bool isPipeline = !program.getOps<pipe::ScheduleOp>().empty();
+  if (!isPipeline && !program.lookupSymbol("survey"))
+    return rt::Status::success();
+  for (int64_t m = 0; m < microBatches; ++m) {
+    if (isPipeline) {
+      CLEAVE_RT_RETURN_IF_ERROR(playSurvey(places, m, batch));
+      continue;
+    }
+    places[0]->micro = m;
+    CLEAVE_RT_RETURN_IF_ERROR(
+        callTogether("survey", {batch("tokens", m), batch("targets", m), batch("positions", m)})
             .status());
   }
   return rt::Status::success();

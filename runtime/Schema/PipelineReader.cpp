@@ -49,6 +49,7 @@ void readPipeline(ObjectReader &in, Pipeline &pipeline) {
   pipeline.axes = axes(in, "axes", in.raw("axes"));
   pipeline.index = needInteger(in, "index");
   pipeline.buffers = needInteger(in, "buffers", {.min = 1});
+  pipeline.surveyed = in.integer("surveyed", {.min = 0}).value_or(0);
   eachObject(in, "stages", [&](ObjectReader &from) {
     pipeline.stages.push_back(readStage(from));
     return Status::success();

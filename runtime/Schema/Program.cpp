@@ -62,6 +62,8 @@ const char *nameOf(EntryKind kind) {
     return "update";
   case EntryKind::Evaluate:
     return "evaluate";
+  case EntryKind::Survey:
+    return "survey";
   }
   return "";
 }
@@ -117,6 +119,8 @@ const char *nameOf(StageEntry kind) {
     return "weights";
   case StageEntry::Evaluate:
     return "evaluate";
+  case StageEntry::Survey:
+    return "survey";
   }
   return "";
 }

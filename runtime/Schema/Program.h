@@ -173,9 +173,9 @@ struct Constant {
   std::variant<Numbers, Bytes, Iota, BlockStart> contents;
 };
 
-enum class EntryKind { Begin, Count, Prepare, MicroBatch, Update, Evaluate };
-inline constexpr size_t entryCount = 6;
-/// "begin", "count", "prepare", "microbatch", "update", "evaluate".
+enum class EntryKind { Begin, Count, Prepare, MicroBatch, Update, Evaluate, Survey };
+inline constexpr size_t entryCount = 7;
+/// "begin", "count", "prepare", "microbatch", "update", "evaluate", "survey".
 const char *nameOf(EntryKind kind);
 
 /// A list of commands for each entry.
@@ -185,16 +185,17 @@ inline constexpr int64_t maxCommands = int64_t(1) << 22;
 
 /// What a stage does for one micro-batch, in the slot that an action names.
 /// `Weights` has the gradients of weights where `Backward` leaves them out.
-enum class StageEntry { Forward, Backward, Weights, Evaluate };
-inline constexpr size_t stageEntryCount = 4;
-/// "forward", "backward", "weights", "evaluate".
+enum class StageEntry { Forward, Backward, Weights, Evaluate, Survey };
+inline constexpr size_t stageEntryCount = 5;
+/// "forward", "backward", "weights", "evaluate", "survey".
 const char *nameOf(StageEntry kind);
 
 /// What a stage exchanges with its neighbours for one micro-batch. The lists of
 /// two neighbours agree in the bytes of each region; whole words of 4 bytes, in
 /// segments with a copy for each slot.
 struct StageBoundary {
-  /// Written by the runtime before `Forward` and `Evaluate`; none in the first stage.
+  /// Written by the runtime before `Forward`, `Evaluate` and `Survey`; none in the first
+  /// stage.
   std::vector<Region> inputs;
   /// What these leave to be sent on; none in the last stage.
   std::vector<Region> outputs;
@@ -262,6 +263,9 @@ struct Pipeline {
   /// The program is that of the ranks with this index over `axes`.
   int64_t index = 0;
   int64_t buffers = 1;
+  /// How many of the model's first stages have a `Survey`: before `prepare` each
+  /// micro-batch goes through them, in slot 0, as an evaluation does through all.
+  int64_t surveyed = 0;
   /// This program's stages, in ascending order of their numbers; never two that
   /// follow each other in the model.
   std::vector<Stage> stages;
@@ -372,7 +376,7 @@ struct Program {
   /// Copies of the segments that have several; 1 if none has.
   int64_t slots() const;
 
-  /// Entries are counted through, those of stages after the six: what runs them
+  /// Entries are counted through, those of stages after the seven: what runs them
   /// has a list for each.
   size_t entryLists() const;
   static size_t entryIndex(EntryKind kind) { return static_cast<size_t>(kind); }
@@ -383,7 +387,7 @@ struct Program {
   const std::vector<Command> &entryList(size_t index) const;
   /// "update", "forward of stage 3".
   std::string entryName(size_t index) const;
-  /// Null for the six.
+  /// Null for the seven.
   const Stage *stageOfEntry(size_t index) const;
 };
 

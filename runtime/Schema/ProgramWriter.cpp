@@ -422,6 +422,8 @@ std::string pipelineText(const Pipeline &pipeline, size_t indent) {
   out.member("axes", axes.take());
   out.member("index", std::to_string(pipeline.index));
   out.member("buffers", std::to_string(pipeline.buffers));
+  if (pipeline.surveyed > 0)
+    out.member("surveyed", std::to_string(pipeline.surveyed));
   out.items("stages", pipeline.stages,
             [&](const Stage &stage) { return stageText(stage, out.inner() + 2); });
   out.items("actions", pipeline.actions, actionText);

@@ -49,6 +49,8 @@ const char *differenceOf(const Program &a, const Program &b) {
     return "axes of the pipeline";
   if (a.pipeline->buffers != b.pipeline->buffers)
     return "buffers of the pipeline";
+  if (a.pipeline->surveyed != b.pipeline->surveyed)
+    return "surveyed stages of the pipeline";
   // Ranks stop together by what they read there.
   if (a.exchange.gradientNorm.has_value() != b.exchange.gradientNorm.has_value())
     return "gradient norm in the exchange";
@@ -84,6 +86,9 @@ StatusOr<std::vector<const Stage *>> stagesOf(const Image &image) {
             fmt::format("stage {} of {} is beyond the last or there twice", stage.number, count));
       stages[static_cast<size_t>(stage.number)] = &stage;
     }
+  if (image.first().pipeline->surveyed > count)
+    return broken(
+        fmt::format("{} of {} stages are surveyed", image.first().pipeline->surveyed, count));
   if (image.first().batch.microBatches > mostMicroBatches / count)
     return broken(fmt::format("{} stages with {} micro-batches; together they are at most {}",
                               count, image.first().batch.microBatches, mostMicroBatches));

@@ -74,6 +74,9 @@ Status validateStages(const Program &program) {
   if (!program.entry(EntryKind::MicroBatch).empty())
     return broken("a program with a pipeline has commands in microbatch; what it does for a "
                   "micro-batch are its stages' entries");
+  if (!program.entry(EntryKind::Survey).empty())
+    return broken("a program with a pipeline has commands in survey; what it does for a "
+                  "micro-batch are its stages' entries");
   if (pipeline.stages.empty())
     return broken(fmt::format("index {} of the pipeline has no stage", pipeline.index));
   int64_t before = -2;
@@ -85,6 +88,9 @@ Status validateStages(const Program &program) {
       return broken(fmt::format("stages {} and {} are both on index {}; neighbours are on "
                                 "different ranks",
                                 before, stage.number, pipeline.index));
+    if (stage.number >= pipeline.surveyed && !stage.entry(StageEntry::Survey).empty())
+      return broken(fmt::format("stage {} has a survey, and only {} stages are surveyed",
+                                stage.number, pipeline.surveyed));
     before = stage.number;
     CLEAVE_RT_RETURN_IF_ERROR(checkBoundary(program, stage));
   }

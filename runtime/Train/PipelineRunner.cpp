@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <set>
 
 namespace cleave::rt {
@@ -83,7 +84,7 @@ Status PipelineRunner::prepare() {
     CLEAVE_RT_ASSIGN_OR_RETURN(const Step step, prepareTransfer(action));
     steps.push_back(step);
   }
-  // An evaluation moves what the forward of any one micro-batch does, in slot 0.
+  // A micro-batch that goes forward alone moves what any does, in slot 0.
   for (size_t stage = 0; stage < pipeline.stages.size(); ++stage)
     for (Kind kind : {Kind::ReceiveActivation, Kind::Forward, Kind::SendActivation})
       for (const PipelineAction &action : pipeline.actions)
@@ -95,7 +96,7 @@ Status PipelineRunner::prepare() {
           if (alike.isTransfer()) {
             CLEAVE_RT_ASSIGN_OR_RETURN(step, prepareTransfer(alike));
           }
-          evaluation.push_back(step);
+          alone.push_back(step);
         }
   return {};
 }
@@ -159,16 +160,35 @@ Status PipelineRunner::runStep(FunctionRef<Status(int64_t microBatch)> fill) {
   return {};
 }
 
-Status PipelineRunner::evaluate() {
-  for (const Step &step : evaluation) {
-    const Status status =
-        step.action.isTransfer()
-            ? transfer(step, "the evaluation")
-            : executor.run(static_cast<size_t>(step.action.stage), StageEntry::Evaluate, 0);
-    if (!status.ok())
-      return failed(status.error(), step.action);
+Status PipelineRunner::runAlone(StageEntry entry, int64_t stages, int64_t microBatch,
+                                std::string_view purpose) {
+  for (const Step &step : alone) {
+    const int64_t number = pipeline.stages[static_cast<size_t>(step.action.stage)].number;
+    if (number >= stages || (step.action.isSend() && number + 1 == stages))
+      continue;
+    const Status status = step.action.isTransfer()
+                              ? transfer(step, purpose)
+                              : executor.run(static_cast<size_t>(step.action.stage), entry, 0);
+    if (!status.ok()) {
+      PipelineAction action = step.action;
+      action.microBatch = static_cast<int32_t>(microBatch);
+      return failed(status.error(), action);
+    }
   }
   return {};
+}
+
+Status PipelineRunner::survey(FunctionRef<Status(int64_t microBatch)> fill) {
+  for (int64_t micro = 0; pipeline.surveyed > 0 && micro < program.batch.microBatches; ++micro) {
+    CLEAVE_RT_RETURN_IF_ERROR(fill(micro));
+    CLEAVE_RT_RETURN_IF_ERROR(runAlone(StageEntry::Survey, pipeline.surveyed, micro,
+                                       purposes[static_cast<size_t>(micro)]));
+  }
+  return {};
+}
+
+Status PipelineRunner::evaluate() {
+  return runAlone(StageEntry::Evaluate, std::numeric_limits<int64_t>::max(), 0, "the evaluation");
 }
 
 } // namespace cleave::rt

@@ -24,6 +24,10 @@ public:
   static StatusOr<std::unique_ptr<PipelineRunner>> create(const Program &program, World &world,
                                                           Executor &executor);
 
+  /// The first stages' `survey` for each micro-batch, where the program has such. `fill` as
+  /// in `runStep`.
+  Status survey(FunctionRef<Status(int64_t microBatch)> fill);
+
   /// All actions of a step. `fill` is called before each computation with its
   /// micro-batch, whose sequences must then be in the program's input.
   Status runStep(FunctionRef<Status(int64_t microBatch)> fill);
@@ -51,6 +55,9 @@ private:
   Status prepare();
   StatusOr<Step> prepareTransfer(const PipelineAction &action);
   const Pieces &piecesOf(const PipelineAction &action);
+  /// Takes what is in the program's input, which errors call `microBatch`, through `entry`
+  /// of the first `stages` stages.
+  Status runAlone(StageEntry entry, int64_t stages, int64_t microBatch, std::string_view purpose);
   Status transfer(const Step &step, std::string_view purpose);
   Error failed(const Error &error, const PipelineAction &action) const;
 
@@ -60,7 +67,8 @@ private:
   Executor &executor;
   /// By stage, slot and kind of transfer.
   std::vector<std::unique_ptr<Pieces>> pieces;
-  std::vector<Step> steps, evaluation;
+  /// `alone`: what takes a micro-batch forward through all stages.
+  std::vector<Step> steps, alone;
   /// "micro-batch 2", as messages about lost ranks say it.
   std::vector<std::string> purposes;
 };

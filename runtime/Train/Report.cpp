@@ -35,7 +35,8 @@ double operationsOfStep(const Image &image) {
       static_cast<double>(common.mesh.world()) / static_cast<double>(image.programs.size());
   double flops = 0;
   for (const Program &program : image.programs) {
-    double ofMicroBatch = operationsOf(program.entry(EntryKind::MicroBatch));
+    double ofMicroBatch = operationsOf(program.entry(EntryKind::Survey)) +
+                          operationsOf(program.entry(EntryKind::MicroBatch));
     for (size_t entry = entryCount; entry < program.entryLists(); ++entry)
       if ((entry - entryCount) % stageEntryCount != static_cast<size_t>(StageEntry::Evaluate))
         ofMicroBatch += operationsOf(program.entryList(entry));
@@ -48,6 +49,16 @@ double operationsOfStep(const Image &image) {
 /// "name           value".
 std::string lineOf(const char *name, const std::string &value) {
   return fmt::format("{:<14} {}\n", name, value);
+}
+
+/// Whether an entry is one that only other programs have.
+bool isAbsent(const Program &program, size_t entry) {
+  const bool isOfStage = entry >= entryCount;
+  const bool isSurvey =
+      isOfStage ? (entry - entryCount) % stageEntryCount == static_cast<size_t>(StageEntry::Survey)
+                : entry == Program::entryIndex(EntryKind::Survey);
+  const bool isMicroBatch = entry == Program::entryIndex(EntryKind::MicroBatch);
+  return program.entryList(entry).empty() && (isSurvey || (program.pipeline && isMicroBatch));
 }
 
 /// Segments and entries of one program.
@@ -72,7 +83,7 @@ std::string describeProgram(const Program &program) {
     int64_t commands = 0;
     forEachCommand(program.entryList(entry),
                    [&](const Command &, int64_t times) { commands += times; });
-    if (!program.pipeline || entry != Program::entryIndex(EntryKind::MicroBatch))
+    if (!isAbsent(program, entry))
       text += lineOf("entry",
                      fmt::format("{:<12} {} commands, {:.3g} operations", program.entryName(entry),
                                  commands, operationsOf(program.entryList(entry))));

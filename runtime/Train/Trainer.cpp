@@ -166,11 +166,14 @@ Status RankTrainer::runMicroBatches(uint64_t step) {
   for (int64_t index = 0; index < microBatches; ++index) {
     CLEAVE_RT_RETURN_IF_ERROR(fill(first, index));
     CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::Count));
+    CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::Survey));
   }
+  auto fillFor = [&](int64_t microBatch) { return fill(first, microBatch); };
+  if (pipeline)
+    CLEAVE_RT_RETURN_IF_ERROR(pipeline->survey(fillFor));
   CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::Prepare));
   if (pipeline)
-    CLEAVE_RT_RETURN_IF_ERROR(
-        pipeline->runStep([&](int64_t microBatch) { return fill(first, microBatch); }));
+    CLEAVE_RT_RETURN_IF_ERROR(pipeline->runStep(fillFor));
   for (int64_t index = 0; !pipeline && index < microBatches; ++index) {
     CLEAVE_RT_RETURN_IF_ERROR(fill(first, index));
     CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::MicroBatch));
@@ -190,10 +193,9 @@ Status RankTrainer::nameBadProduct(uint64_t step, Error error) {
   if (bad) {
     order = static_cast<float>(std::min<int64_t>(bad->order, 1 << 20));
     if (const Stage *stage = program.stageOfEntry(bad->entry)) {
-      const bool forward =
-          bad->entry ==
-          Program::entryIndex(static_cast<size_t>(stage - program.pipeline->stages.data()),
-                              StageEntry::Forward);
+      const auto index = static_cast<size_t>(stage - program.pipeline->stages.data());
+      const bool forward = bad->entry == Program::entryIndex(index, StageEntry::Forward) ||
+                           bad->entry == Program::entryIndex(index, StageEntry::Survey);
       order = static_cast<float>(forward ? stage->number : (1 << 20) - stage->number);
     }
   }

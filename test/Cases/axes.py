@@ -17,6 +17,10 @@ class Axes(harness.Case):
                                      says=["ep=8", "experts=60", "1, 2, 3, 4, 5, 6, 10, 12"])
         self.assertEqual(error["suggestions"], ["ep one of 1, 2, 4"])
         self.refused_compile("plan.ep_gt_ranks", config("t0-moe"), 4, "ep=8", says=["ep=8", "dp=4"])
+        # Of context some ranks, of tensor all or none.
+        error = self.refused_compile("plan.experts_indivisible", sixty, 12, "cp=3,tp=4,ep=2",
+                                     says=["ep=2", "cp=3", "tp=4"])
+        self.assertEqual(error["suggestions"], ["ep one of 1, 3, 4, 12"])
 
     def test_a10_tail_of_a_sequence_that_context_does_not_divide(self):
         """Ten tokens in blocks for four halves: the mean is over ten, none is dropped."""
@@ -60,7 +64,8 @@ class Axes(harness.Case):
         def norms(layout, model):
             return [row["grad_norm"] for row in self.rows(layout, model, steps=2)]
         want = norms("1", "t0-moe-aux")
-        for layout in ("2:dp=2", "2:tp=2", "2:dp=2,ep=2", "2:cp=2"):
+        for layout in ("2:dp=2", "2:tp=2", "2:dp=2,ep=2", "2:cp=2", "1:micro_batch=2", "2:cp=2,ep=2",
+                       "2:pp=2,micro_batch=2"):
             for got, one in zip(norms(layout, "t0-moe-aux"), want):
                 self.assertLess(abs(got / one - 1), 1e-5, layout)
         without = dict(config("t0-moe-aux"), output_router_logits=False)
@@ -72,7 +77,8 @@ class Axes(harness.Case):
         """A stage with the embedding alone beside ZeRO and clipping; experts without a token."""
         want = self.rows("1", "t0-tied")
         self.assertSteps(self.rows("12:pp=6,dp=2,zero=1,micro_batch=1", "t0-tied"), want, 1e-5, 2e-5)
-        # Rows of the router so far apart that the first two experts get every token.
+        # Rows of the router so far apart that the first two experts get every token, which is
+        # the largest load that there is: others get none.
         tensors = harness.read_safetensors(golden("t0-moe", "model.safetensors"))
         for name, (shape, values) in tensors.items():
             if name.endswith("gate.weight"):
@@ -82,7 +88,8 @@ class Axes(harness.Case):
                     values[i] = values[i % shape[1]]
         weights = harness.write_safetensors(self.path("forced.safetensors"), tensors)
         runs = []
-        for ranks, pins in ((1, None), (2, "dp=2,ep=2"), (2, "tp=2,ep=2")):
+        for ranks, pins in ((1, None), (2, "dp=2,ep=2"), (2, "tp=2,ep=2"), (4, "dp=4,ep=4"),
+                            (4, "cp=2,dp=2,ep=4,micro_batch=2"), (4, "pp=2,dp=2,ep=2,micro_batch=2")):
             binary = self.compiled(config("t0-moe"), ranks, pins)
             rows, _ = self.train(binary, golden("t0-moe", "tokens.bin"), 3, "--init", weights)
             self.assertTrue(all(math.isfinite(row["loss"]) for row in rows))

@@ -94,6 +94,14 @@ class CommandLines(harness.Case):
             error = self.refuse("plan.batch_too_large", "compile", self.model, "--emit=image",
                                 "--set", f"global_batch={batch}")
             self.assertIn("micro 1", error["suggestions"][0])
+        # Two experts for a token, and the tokens of the four ranks that share them.
+        experts = harness.golden("t0-moe", "config.json")
+        for ranks, pins, most in ((1, "micro_batch=40000000", 2 ** 30 - 1),
+                                  (4, "dp=4,ep=4,micro_batch=10000000", 2 ** 28 - 1)):
+            error = self.refuse("plan.batch_too_large", "compile", experts, "--emit=image", "--seq-len",
+                                "32", "--cluster", f"local:{ranks}", "--pin", pins, "--global-batch",
+                                "40000000")
+            self.assertIn(f"at most {most} tokens", error["rule"])
 
     def test_modules_that_are_no_model(self):
         for text in ("", "module {}", "module { func.func @f() { return } }", "{"):

@@ -29,6 +29,8 @@ LAYOUTS = (
     ("t0-tied", 3, "dp=3,zero=1,overlap=1,micro_batch=1"),
     ("gpt2-mini", 4, "dp=2,cp=2,zero=3,overlap=1"),
     ("t0", 4, "pp=2,dp=2,zero=3,micro_batch=1,overlap=1"),
+    ("t0-moe-aux", 4, "dp=2,tp=2,ep=2,micro_batch=2"),
+    ("t0-moe-aux", 4, "pp=2,dp=2,ep=2,micro_batch=1"),
 )
 
 

@@ -67,7 +67,8 @@ class Agreement(Verify):
     def test_every_kind_of_cut(self):
         for model, pins in (("t0-tied", "pp=3,dp=2"), ("t0", "zero=3,dp=2,cp=2,tp=2,recompute=full"),
                             ("gpt2-mini", "tp=4,vocab=0"), ("qwen3-mini", "pp=2,schedule=zb-h1,tp=2"),
-                            ("t0-vocab251", "tp=4,pp=2,vp=2"), ("mistral-window-mini", "cp=3,tp=2,sp=1")):
+                            ("t0-vocab251", "tp=4,pp=2,vp=2"), ("mistral-window-mini", "cp=3,tp=2,sp=1"),
+                            ("t0-moe-aux", "pp=2,dp=2,ep=2"), ("t0-moe-aux", "cp=4,ep=2,zero=3")):
             with self.subTest(model=model, pins=pins):
                 self.verified(golden(model, "config.json"), "--pin", pins)
 

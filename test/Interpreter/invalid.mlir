@@ -63,7 +63,7 @@ func.func @main(%x: tensor<f32> {cleave.value = dense<0x7FC00000> : tensor<f32>}
 
 // -----
 
-nn.scalar @loss
+nn.accumulator @loss : tensor<f32>
 func.func @main() {
   // expected-error@+1 {{'nn.load' reads 'value' of @loss, which nothing has stored}}
   %x = nn.load @loss value : tensor<f32>

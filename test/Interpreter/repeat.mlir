@@ -5,7 +5,7 @@
 
 // The repeat runs over layers 3 and 5, forward; the second over the same, from the last.
 nn.parameter @"h.{3..5:2}.w" : tensor<2xf32, #m> {file_shape = array<i64: 2>, init_mean = 0.0 : f64, init_std = 0.0 : f64, layers = array<i64: 3, 2, 2>}
-nn.scalar @total
+nn.accumulator @total : tensor<f32>
 
 // CHECK: func.func private @fill
 func.func private @fill(%x: tensor<2xf32, #m>) {

@@ -8,6 +8,7 @@
 
 #include "Comparison.h"
 #include "runtime/Base/Json.h"
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -275,6 +276,22 @@ static std::vector<Layout> expertLayouts() {
   context.cp = 3;
   context.experts = 2;
   out.push_back(context);
+  for (auto [cp, dp, tp, ep] :
+       {std::array<int64_t, 4>{2, 1, 1, 2}, {4, 1, 1, 2}, {4, 1, 1, 4}, {2, 2, 1, 4}, {2, 1, 2, 4}})
+    for (int64_t zero : {0, 3}) {
+      Layout over{"cp" + std::to_string(cp) + "_dp" + std::to_string(dp) + "_tp" +
+                      std::to_string(tp) + "_over_context_ep" + std::to_string(ep) +
+                      (zero ? "_zero3_micro2" : ""),
+                  dp,
+                  tp,
+                  tp > 1,
+                  true,
+                  zero ? 2 : 1};
+      over.cp = cp;
+      over.experts = ep;
+      over.zero = zero;
+      out.push_back(over);
+    }
   Layout pipeline{"pp2_dp4_ep2_micro2", 4, 1, false, true, 2};
   pipeline.pp = pipeline.experts = 2;
   out.push_back(pipeline);
@@ -326,12 +343,33 @@ INSTANTIATE_TEST_SUITE_P(Pipelines, Layouts,
                                                           "gpt2-mini"),
                                           testing::ValuesIn(pipelines())),
                          nameOf);
-/// Those that go through all tokens of a step at once.
+/// Choices of the whole batch, before the first way back of any micro-batch: with several of
+/// them, under every schedule, with the term in the last stage, before it, or alone in one.
 static std::vector<Layout> balancedLayouts() {
-  std::vector<Layout> all = expertLayouts(), out;
-  for (Layout &layout : all)
-    if (layout.microBatches == 1 && layout.pp == 1)
-      out.push_back(std::move(layout));
+  std::vector<Layout> out = expertLayouts();
+  auto add = [&](std::string name, int64_t pp, int64_t micros, Layout layout) {
+    layout.name = "pp" + std::to_string(pp) + name + "_micro" + std::to_string(micros);
+    layout.pp = pp;
+    layout.microBatches = micros;
+    out.push_back(std::move(layout));
+  };
+  add("", 1, 2, {});
+  add("_dp2_ep2_tp2", 1, 4, {.dp = 2, .tp = 2, .experts = 2});
+  add("_cp2_zero3", 1, 2, {.zero = 3, .cp = 2});
+  add("_tokens", 1, 2, {.batchPieces = 4, .sequencePieces = 2});
+  add("", 2, 1, {});
+  add("", 2, 4, {});
+  add("_gpipe", 2, 4, {.schedule = "gpipe"});
+  add("_interleaved", 2, 2, {.vp = 2});
+  add("_interleaved", 3, 4, {.vp = 2});
+  add("_zbh1", 3, 4, {.schedule = "zb-h1"});
+  add("_zbh1_dp2_ep2_zero2_recompute", 2, 2,
+      {.dp = 2, .zero = 2, .recompute = true, .schedule = "zb-h1", .experts = 2});
+  add("_tp2_ep2_sp", 2, 2, {.tp = 2, .sequence = true, .experts = 2});
+  add("_each_layer", 7, 2, {});
+  add("_term_before_the_head", 2, 4, {.stageSizes = {6, 1}});
+  add("_term_alone", 4, 2, {.stageSizes = {2, 3, 1, 1}});
+  add("_term_far_from_the_layers", 2, 2, {.vocabularyPieces = 3, .stageSizes = {5, 2}});
   return out;
 }
 INSTANTIATE_TEST_SUITE_P(Balanced, Layouts,
@@ -446,23 +484,6 @@ TEST(Experts, UnevenBlocksEqualOneRank) {
     expectEqual(runStep0(model, layout), one);
     layout.zero = 3;
     expectEqual(runStep0(model, layout), one);
-  }
-}
-
-// The choices of a whole batch are known before the first way back, or it is refused.
-TEST(Experts, BalancedOverSeveralMicroBatchesIsRefused) {
-  Layout micro{"micro2", 1, 1, false, true, 2};
-  Layout pipeline{"pp2", 1, 1, false, true, 2};
-  pipeline.pp = 2;
-  for (const Layout &layout : {micro, pipeline}) {
-    SCOPED_TRACE(layout.name);
-    std::string refusal;
-    try {
-      runStep0(kBalancedModel, layout);
-    } catch (const std::exception &error) {
-      refusal = error.what();
-    }
-    EXPECT_NE(refusal.find("error[plan.whole_batch]"), std::string::npos) << refusal;
   }
 }
 

@@ -54,6 +54,7 @@ private:
   rt::Status binary();
   void tellBinary() const;
   Nodes nodes();
+  void noteSurvey();
   rt::Status checkBudget();
 
   std::string textOf(mlir::ModuleOp op) {
@@ -78,7 +79,7 @@ private:
     rt::JsonWriter out;
     out.beginObject().key("phase").value(phase).key(key).value(value);
     if (phase == "pipe")
-      writeScheduleJson(out.key("schedule"), *pipeline);
+      writeScheduleJson(out.key("schedule"), *pipeline, surveys);
     if (phase == "comm")
       writeCommunicationJson(out.key("communication"), traffic, request.plan.ranks, nodes());
     out.endObject();
@@ -95,6 +96,8 @@ private:
   std::optional<CompiledImage> compiled;
   std::string cudaText;
   std::vector<TrafficRow> traffic;
+  /// Whether micro-batches go forward once more, since something is summed over all of them.
+  bool surveys = false;
 
   struct Phase {
     std::string_view name;
@@ -115,7 +118,7 @@ std::span<const Compilation::Phase> Compilation::phases() {
       {"grad", &Compilation::differentiate, printModule},
       {"plan", &Compilation::plan, [](Compilation &c) { return c.textOf(*c.chosen); }},
       {"pipe", &Compilation::pipe,
-       [](Compilation &c) { return drawnSchedule(*c.pipeline) + c.textOf(*c.pipeline); },
+       [](Compilation &c) { return drawnSchedule(*c.pipeline, c.surveys) + c.textOf(*c.pipeline); },
        /*onRequest=*/true},
       {"apply", &Compilation::apply, printModule},
       {"dist", &Compilation::dist, printModule},
@@ -145,6 +148,14 @@ rt::Status Compilation::import() {
   return rt::Status::success();
 }
 
+/// How often a step goes through the model.
+static int64_t microBatchesOf(plan::SolutionOp solution) {
+  auto batch = plan::entry<plan::BatchOp>(solution);
+  plan::AxisTable axes(solution);
+  auto list = plan::entry<plan::LayoutOp>(solution).getDims().getAs<mlir::ArrayAttr>("batch");
+  return batch.getGlobal() / (batch.getMicro() * (list ? axes.size(axes.expand(list)) : 1));
+}
+
 rt::Status Compilation::plan() {
   CLEAVE_RT_ASSIGN_OR_RETURN(chosen, planPhase(*module, request.plan, request.planFile));
   if (!request.planFile.empty())
@@ -152,7 +163,18 @@ rt::Status Compilation::plan() {
   // What the recipe leaves open is what the plan says.
   if (!request.recipe.precision)
     request.recipe.precision = precisionOf(solutionOf(*chosen));
+  noteSurvey();
   return checkBudget();
+}
+
+/// What a step costs beside its micro-batches is said.
+void Compilation::noteSurvey() {
+  const int64_t micros = microBatchesOf(solutionOf(*chosen));
+  module->walk([&](WholeBatchOpInterface) { surveys = micros > 1; });
+  if (surveys && request.emit.empty())
+    tell("note: a loss of all tokens of a step needs their choices before the first way back: "
+         "its {} micro-batches go forward twice; one micro-batch would go once\n",
+         micros);
 }
 
 rt::Status Compilation::exec() {
@@ -198,14 +220,6 @@ rt::Status Compilation::checkBudget() {
 rt::Status Compilation::pipe() {
   CLEAVE_RT_ASSIGN_OR_RETURN(pipeline, pipePhase(*chosen));
   return rt::Status::success();
-}
-
-/// How often a step goes through the model.
-static int64_t microBatchesOf(plan::SolutionOp solution) {
-  auto batch = plan::entry<plan::BatchOp>(solution);
-  plan::AxisTable axes(solution);
-  auto list = plan::entry<plan::LayoutOp>(solution).getDims().getAs<mlir::ArrayAttr>("batch");
-  return batch.getGlobal() / (batch.getMicro() * (list ? axes.size(axes.expand(list)) : 1));
 }
 
 /// Where the plan's ranks stand; on one node if the cluster is not known.

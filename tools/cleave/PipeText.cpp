@@ -26,7 +26,7 @@ struct Played {
 };
 } // namespace
 
-std::string drawnSchedule(mlir::ModuleOp module) {
+std::string drawnSchedule(mlir::ModuleOp module, bool surveys) {
   Played played(module);
   const pipe::Table &table = played.table;
   std::string text = fmt::format(
@@ -39,6 +39,9 @@ std::string drawnSchedule(mlir::ModuleOp module) {
   text += fmt::format("time {}, bubble {:.4f}; micro-batches in flight on each rank: {}\n",
                       played.facts.makespan, played.facts.bubble(),
                       fmt::join(played.facts.inFlight, " "));
+  if (surveys)
+    text += fmt::format("before that all {} go forward once more, alone, to be counted\n",
+                        table.microBatches);
   std::string comments;
   llvm::SmallVector<llvm::StringRef> lines;
   llvm::StringRef(text).rtrim('\n').split(lines, '\n');
@@ -47,7 +50,7 @@ std::string drawnSchedule(mlir::ModuleOp module) {
   return comments;
 }
 
-void writeScheduleJson(rt::JsonWriter &out, mlir::ModuleOp module) {
+void writeScheduleJson(rt::JsonWriter &out, mlir::ModuleOp module, bool surveys) {
   Played played(module);
   const pipe::Table &table = played.table;
   out.beginObject().key("name").value(played.op.getSchedule().str());
@@ -56,6 +59,7 @@ void writeScheduleJson(rt::JsonWriter &out, mlir::ModuleOp module) {
   out.key("micro_batches").value(table.microBatches);
   out.key("makespan").value(played.facts.makespan);
   out.key("bubble").value(played.facts.bubble());
+  out.key("survey").value(surveys);
   out.key("busy").beginArray();
   for (double busy : played.facts.busy)
     out.value(busy);

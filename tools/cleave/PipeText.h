@@ -13,10 +13,11 @@
 namespace cleave::tool {
 
 /// Comments that draw the `pipe.schedule` in `module`, as if all stages took equal
-/// times, and say what it takes: time, share that is bubble, slots of each rank.
-std::string drawnSchedule(mlir::ModuleOp module);
+/// times, and say what it takes: time, share that is bubble, slots of each rank; and, with
+/// `surveys`, that all micro-batches go forward before it.
+std::string drawnSchedule(mlir::ModuleOp module, bool surveys);
 
 /// The same as a value: sizes, and each computation with its rank and time.
-void writeScheduleJson(rt::JsonWriter &out, mlir::ModuleOp module);
+void writeScheduleJson(rt::JsonWriter &out, mlir::ModuleOp module, bool surveys);
 
 } // namespace cleave::tool

@@ -82,7 +82,7 @@ public:
   rt::Status load(WeightSource weights);
   /// Clears what a step adds up.
   void begin();
-  /// Counts, then forward and backward of all micro-batches.
+  /// Counts, surveys where the program does, then forward and backward of all micro-batches.
   rt::Status accumulate(int64_t microBatches, BatchSource batch);
   /// The end of a step; what each place returns.
   rt::StatusOr<std::vector<Updated>> update(double rate, double correction1, double correction2);
@@ -91,6 +91,8 @@ public:
   std::vector<std::unique_ptr<Part>> &parts() { return places; }
 
 private:
+  /// Goes forward through all micro-batches as far as sums over the batch need it.
+  rt::Status survey(int64_t microBatches, BatchSource batch);
   /// Runs `entry` on the same whole arguments in all places at once; each one's results.
   rt::StatusOr<std::vector<std::vector<RankTensors>>>
   callTogether(llvm::StringRef entry, llvm::ArrayRef<HostTensor> arguments);

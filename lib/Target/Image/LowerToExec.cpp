@@ -385,13 +385,16 @@ static exec::ProgramOp createProgram(ModuleOp module) {
     auto entry = exec::EntryOp::create(b, module.getLoc(), kind, stage);
     entry.getBody().emplaceBlock();
   };
-  for (auto kind : {exec::EntryKind::Begin, exec::EntryKind::Count, exec::EntryKind::Prepare})
-    add(kind);
+  add(exec::EntryKind::Begin);
+  add(exec::EntryKind::Count);
+  if (functionOf(module, exec::EntryKind::Survey, -1))
+    add(exec::EntryKind::Survey);
+  add(exec::EntryKind::Prepare);
   if (!program.getPart())
     add(exec::EntryKind::Microbatch);
   for (int64_t stage : stagesOf(module))
-    for (auto kind : {exec::EntryKind::Forward, exec::EntryKind::Backward, exec::EntryKind::Weights,
-                      exec::EntryKind::Evaluate})
+    for (auto kind : {exec::EntryKind::Survey, exec::EntryKind::Forward, exec::EntryKind::Backward,
+                      exec::EntryKind::Weights, exec::EntryKind::Evaluate})
       if (functionOf(module, kind, stage))
         add(kind, b.getI64IntegerAttr(stage));
   add(exec::EntryKind::Update);

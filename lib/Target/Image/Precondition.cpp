@@ -77,11 +77,14 @@ static LogicalResult checkEntries(ModuleOp module) {
                                    : "has stages and is no place in a pipeline");
   const bool apart = module->hasAttr("pipe.weights_apart");
   for (int64_t stage : stages)
-    for (StringRef name : {"forward", "backward", "evaluate", "weights"})
+    for (StringRef name : {"forward", "backward", "evaluate", "weights", "survey"})
       if ((apart || name != "weights") &&
+          (name != "survey" || module.lookupSymbol((name + "." + Twine(stage)).str())) &&
           failed(checkEntry(module, name + "." + Twine(stage), {}, /*ofStage=*/true)))
         return failure();
   if (!isPart && failed(checkEntry(module, "microbatch", {}, /*ofStage=*/false)))
+    return failure();
+  if (module.lookupSymbol("survey") && failed(checkEntry(module, "survey", {}, /*ofStage=*/false)))
     return failure();
   const std::string first = isPart ? "forward." + std::to_string(stages.front()) : "microbatch";
   auto tokens = module.lookupSymbol<func::FuncOp>(first);

@@ -27,9 +27,13 @@ StateLayout::StateLayout(ModuleOp module, exec::ProgramOp program, int64_t inFli
     : builder(*program.getOps<exec::EntryOp>().begin()), loc(program.getLoc()),
       mesh(*module.getOps<dist::MeshOp>().begin()), scalars(program, "scalars"),
       io(program, "exchange"), constants(program, "constants") {
-  for (auto scalar : module.getOps<nn::ScalarOp>()) {
-    exec::Address address = scalars.add(4);
-    slots[(scalar.getSymName() + "/value").str()] = address;
+  for (auto kept : module.getOps<nn::AccumulatorOp>()) {
+    auto cut = kept->getAttrOfType<dist::ShardingAttr>("dist.value");
+    auto type = kept.getTensorType();
+    if (cut)
+      type = dist::localType(type, cut, mesh);
+    exec::Address address = scalars.add(type.getNumElements() * 4);
+    slots[(kept.getSymName() + "/value").str()] = address;
     zeroed.push_back(address);
   }
   addExchange(module);

@@ -14,8 +14,8 @@ namespace {
 class ProgramReader {
 public:
   ProgramReader(exec::ProgramOp program, const pipe::Table *table, int64_t microBatches,
-                std::vector<TrafficRow> &rows)
-      : program(program), table(table), microBatches(microBatches), rows(rows),
+                int64_t surveyed, std::vector<TrafficRow> &rows)
+      : program(program), table(table), microBatches(microBatches), surveyed(surveyed), rows(rows),
         mesh(*dist::Mesh::lookup(program, program.getMeshAttr())) {
     for (auto group : program.getOps<exec::GroupOp>())
       groups[group.getName()] = group;
@@ -41,6 +41,7 @@ private:
     case exec::EntryKind::Update:
       return 1;
     case exec::EntryKind::Count:
+    case exec::EntryKind::Survey:
     case exec::EntryKind::Microbatch:
       return microBatches;
     case exec::EntryKind::Evaluate:
@@ -128,27 +129,39 @@ private:
         ++sends[{action.ownStage(), action.isOfGradient(), action.peer}];
     for (const auto &[key, count] : sends) {
       const auto &[stage, isOfGradient, peer] = key;
-      TrafficRow row;
-      row.program = place;
-      row.entry = "pipeline";
-      row.stage = stage;
-      row.kind = isOfGradient ? "send_gradient" : "send_activation";
-      row.label = "to stage " + std::to_string(isOfGradient ? stage - 1 : stage + 1);
-      for (StringAttr axis : dist::axesOf(program.getOverAttr()))
-        row.axes.push_back(axis.str());
-      row.members = 2;
-      row.bytes = bytesOf(isOfGradient ? stages.at(stage).getInputGradients()
-                                       : stages.at(stage).getOutputs());
+      TrafficRow row = transferOf(stages.at(stage), isOfGradient, peer);
       row.count = count;
-      row.ranks = ranks;
-      row.peer = peer;
+      row.entry = "pipeline";
+      // A survey sends as all forwards do, up to the last stage that has one.
+      if (!isOfGradient && stage + 1 < surveyed) {
+        rows.push_back(row);
+        rows.back().entry = stringifyEntryKind(exec::EntryKind::Survey).str();
+        rows.back().count = microBatches;
+      }
       rows.push_back(std::move(row));
     }
   }
 
+  /// One that `stage` sends.
+  TrafficRow transferOf(exec::StageOp stage, bool isOfGradient, int64_t peer) {
+    const auto number = static_cast<int64_t>(stage.getNumber());
+    TrafficRow row;
+    row.program = place;
+    row.stage = number;
+    row.kind = isOfGradient ? "send_gradient" : "send_activation";
+    row.label = "to stage " + std::to_string(isOfGradient ? number - 1 : number + 1);
+    for (StringAttr axis : dist::axesOf(program.getOverAttr()))
+      row.axes.push_back(axis.str());
+    row.members = 2;
+    row.bytes = bytesOf(isOfGradient ? stage.getInputGradients() : stage.getOutputs());
+    row.ranks = ranks;
+    row.peer = peer;
+    return row;
+  }
+
   exec::ProgramOp program;
   const pipe::Table *table;
-  const int64_t microBatches;
+  const int64_t microBatches, surveyed;
   std::vector<TrafficRow> &rows;
   const dist::Mesh mesh;
   llvm::StringMap<exec::GroupOp> groups;
@@ -161,8 +174,9 @@ std::vector<TrafficRow> trafficOf(ModuleOp module, int64_t microBatches) {
   std::optional<pipe::Table> table;
   for (auto schedule : module.getOps<pipe::ScheduleOp>())
     table = schedule.getTable();
+  const int64_t surveyed = exec::surveyedStages(module);
   for (auto program : module.getOps<exec::ProgramOp>())
-    ProgramReader(program, table ? &*table : nullptr, microBatches, rows).read();
+    ProgramReader(program, table ? &*table : nullptr, microBatches, surveyed, rows).read();
   return rows;
 }
 

@@ -95,6 +95,7 @@ private:
     pipeline.axes = axisList(dist::axesOf(source.getOverAttr()));
     pipeline.index = static_cast<int64_t>(*source.getPart());
     pipeline.buffers = table->buffers;
+    pipeline.surveyed = exec::surveyedStages(source->getParentOfType<ModuleOp>());
     for (auto stage : source.getOps<exec::StageOp>()) {
       stages[static_cast<int64_t>(stage.getNumber())] = static_cast<int32_t>(stages.size());
       rt::Stage &made = pipeline.stages.emplace_back();
@@ -130,16 +131,38 @@ private:
     llvm_unreachable("actions are of these kinds");
   }
 
+  static rt::EntryKind entryOf(exec::EntryKind kind) {
+    switch (kind) {
+    case exec::EntryKind::Begin:
+      return rt::EntryKind::Begin;
+    case exec::EntryKind::Count:
+      return rt::EntryKind::Count;
+    case exec::EntryKind::Survey:
+      return rt::EntryKind::Survey;
+    case exec::EntryKind::Prepare:
+      return rt::EntryKind::Prepare;
+    case exec::EntryKind::Microbatch:
+      return rt::EntryKind::MicroBatch;
+    case exec::EntryKind::Update:
+      return rt::EntryKind::Update;
+    case exec::EntryKind::Evaluate:
+      return rt::EntryKind::Evaluate;
+    default:
+      llvm_unreachable("the others are of a stage");
+    }
+  }
+
   void addEntry(exec::EntryOp entry) {
     std::vector<rt::Command> commands = commandsOf(entry.getBody().front());
     const exec::EntryKind kind = entry.getKind();
     if (!entry.getStage()) {
-      program.entries[static_cast<size_t>(kind)] = std::move(commands);
+      program.entry(entryOf(kind)) = std::move(commands);
       return;
     }
     const rt::StageEntry which = kind == exec::EntryKind::Forward    ? rt::StageEntry::Forward
                                  : kind == exec::EntryKind::Backward ? rt::StageEntry::Backward
                                  : kind == exec::EntryKind::Weights  ? rt::StageEntry::Weights
+                                 : kind == exec::EntryKind::Survey   ? rt::StageEntry::Survey
                                                                      : rt::StageEntry::Evaluate;
     program.pipeline->stages[stages.lookup(static_cast<int64_t>(*entry.getStage()))].entry(which) =
         std::move(commands);

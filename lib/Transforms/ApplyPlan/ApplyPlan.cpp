@@ -355,7 +355,8 @@ LogicalResult applyPlan(ModuleOp module, plan::SolutionOp solution,
         annotator.assign(half, of.getValue());
     llvm::append_range(originals, ArrayRef{original, joint});
   }
-  buildEntries(module, kinds, optimizer);
+  buildEntries(module, kinds, optimizer,
+               int64_t(batch.getGlobal()) / (int64_t(batch.getMicro()) * annotator.ways("batch")));
   for (auto f : module.getOps<func::FuncOp>())
     if (f.getName() == "forward" || f->hasAttr("nn.stage"))
       originals.push_back(f);

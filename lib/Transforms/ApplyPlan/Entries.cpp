@@ -13,19 +13,25 @@ namespace {
 class EntryBuilder {
 public:
   EntryBuilder(ModuleOp module, llvm::StringMap<SplitKind> &kinds,
-               const OptimizerSettings &optimizer)
-      : module(module), kinds(kinds), optimizer(optimizer), b(module.getContext()),
-        stages(stagesOf(module)),
+               const OptimizerSettings &optimizer, int64_t microBatches)
+      : module(module), kinds(kinds), optimizer(optimizer), microBatches(microBatches),
+        b(module.getContext()), stages(stagesOf(module)),
         forward(stages.empty() ? module.lookupSymbol<func::FuncOp>("forward") : stages.front()),
         loc(forward.getLoc()), scalar(RankedTensorType::get({}, b.getF32Type())) {}
 
   void build() {
     b.setInsertionPointToStart(module.getBody());
     for (StringRef name : {"step.valid", "step.scale", "step.loss", "step.squares"})
-      nn::ScalarOp::create(b, loc, name);
+      nn::AccumulatorOp::create(b, loc, name, scalar);
     if (hasTerms())
-      nn::ScalarOp::create(b, loc, "step.terms");
+      nn::AccumulatorOp::create(b, loc, "step.terms", scalar);
+    declareSums();
     count();
+    if (stages.empty() && !sums.empty())
+      survey(forward);
+    for (func::FuncOp stage : stages)
+      if (numberOf(stage) < surveyedStages())
+        survey(stage);
     prepare();
     if (stages.empty())
       microbatch();
@@ -40,7 +46,34 @@ public:
 
 private:
   /// Whether more than the loss is minimised.
-  bool hasTerms() { return stages.empty() && forward.getNumResults() > 1; }
+  bool hasTerms() {
+    return stages.empty() ? forward.getNumResults() > 1 : module->hasAttr("pipe.terms");
+  }
+
+  static int64_t numberOf(func::FuncOp stage) {
+    return stage->getAttrOfType<IntegerAttr>("nn.stage").getInt();
+  }
+
+  /// How many of the first stages it takes to know all sums over the whole batch.
+  int64_t surveyedStages() {
+    auto count = module->getAttrOfType<IntegerAttr>("pipe.surveyed");
+    return count && microBatches > 1 ? count.getInt() : 0;
+  }
+
+  /// Where there are several micro-batches, what they add up is kept.
+  void declareSums() {
+    SmallVector<func::FuncOp> passes(stages);
+    if (stages.empty())
+      passes.push_back(forward);
+    for (func::FuncOp pass : passes)
+      for (WholeBatchOpInterface op : batchSumsIn(pass.getBody().front()))
+        if (microBatches > 1) {
+          std::string name = "step.sum." + std::to_string(sums.size());
+          nn::AccumulatorOp::create(b, op->getLoc(), name,
+                                    cast<RankedTensorType>(op.getTotal().getType()));
+          sums[op] = std::move(name);
+        }
+  }
 
   /// Starts an entry; the insertion point moves into it.
   Block *entry(const Twine &called, TypeRange inputs, ArrayRef<StringRef> names,
@@ -87,24 +120,57 @@ private:
     end({valid}, {"valid"});
   }
 
-  /// The entry's inputs: forward's without the scale.
-  Block *tokenEntry(StringRef name, TypeRange results) {
-    return entry(name, TypeRange(forward.getArgumentTypes()).take_front(3),
-                 {"tokens", "targets", "positions"}, results);
+  /// An entry that takes what `pass`, `@forward` or a stage, does without the scale, and
+  /// then, if that is a stage, the gradients of `outputs`.
+  Block *passEntry(const Twine &name, func::FuncOp pass, TypeRange results,
+                   TypeRange outputs = {}) {
+    auto all = TypeRange(pass.getArgumentTypes());
+    const SmallVector<std::string> inputNames = numbered("input", all.size() - kForwardArguments),
+                                   gradientNames = numbered("output_gradient", outputs.size());
+    SmallVector<Type> types(all.take_front(3));
+    llvm::append_range(types, all.drop_front(kForwardArguments));
+    llvm::append_range(types, outputs);
+    SmallVector<StringRef> names = {"tokens", "targets", "positions"};
+    llvm::append_range(names, inputNames);
+    llvm::append_range(names, gradientNames);
+    return entry(name, types, names, results);
   }
 
-  /// The forward pass on an entry's inputs, which adds to the loss.
-  void pass(Passage &passage, Block *body) {
-    SmallVector<Value> arguments(body->getArguments());
+  /// The arguments of `pass` in an entry made for it.
+  SmallVector<Value> argumentsOf(func::FuncOp pass, Block *body) {
+    SmallVector<Value> arguments(body->getArguments().take_front(3));
     arguments.push_back(loadScalar("step.scale"));
-    passage.forward(forward.getBody().front(), arguments, "step.loss", /*endsInLoss=*/true);
+    llvm::append_range(arguments,
+                       body->getArguments().slice(3, pass.getNumArguments() - kForwardArguments));
+    return arguments;
   }
 
   void microbatch() {
-    Passage passage(b, kinds, /*record=*/true);
-    pass(passage, tokenEntry("microbatch", {}));
+    Passage passage(b, kinds, /*record=*/true, sums);
+    Block *body = passEntry("microbatch", forward, {});
+    passage.forwardToLoss(forward.getBody().front(), argumentsOf(forward, body));
     passage.backward({}, {}, {});
     end();
+  }
+
+  /// Goes forward as far as sums over the whole batch need it, and adds to them.
+  void survey(func::FuncOp pass) {
+    Block &from = pass.getBody().front();
+    const bool isStage = pass->hasAttr("nn.stage");
+    const bool goesOn = isStage && numberOf(pass) + 1 < surveyedStages();
+    const auto passed = goesOn ? ValueRange(from.getTerminator()->getOperands()) : ValueRange();
+    SmallVector<Value> wanted(passed);
+    const SmallVector<WholeBatchOpInterface> own = batchSumsIn(from);
+    for (WholeBatchOpInterface op : own)
+      wanted.push_back(op.getContribution());
+    Block *body = passEntry(isStage ? "survey." + Twine(numberOf(pass)) : Twine("survey"), pass,
+                            TypeRange(passed));
+    const BatchSums none;
+    Passage passage(b, kinds, /*record=*/false, none);
+    SmallVector<Value> made = passage.forward(from, argumentsOf(pass, body), wanted);
+    for (auto [op, value] : llvm::zip(own, ArrayRef(made).drop_front(passed.size())))
+      accumulate(value, sums[op]);
+    end(ArrayRef(made).take_front(passed.size()), numbered("output", passed.size()));
   }
 
   /// "input.0", "input.1", …
@@ -117,44 +183,37 @@ private:
 
   /// Forward and backward of a micro-batch in a stage, and forward alone.
   void passes(func::FuncOp stage) {
-    const int64_t number = stage->getAttrOfType<IntegerAttr>("nn.stage").getInt();
+    const int64_t number = numberOf(stage);
     const bool isLast = number + 1 == module->getAttrOfType<IntegerAttr>("pipe.stages").getInt();
-    auto all = TypeRange(stage.getArgumentTypes());
     const TypeRange outputs = isLast ? TypeRange() : TypeRange(stage.getResultTypes());
-    const SmallVector<std::string> inputNames = numbered("input", all.size() - kForwardArguments),
-                                   outputNames = numbered("output", outputs.size()),
-                                   gradientNames = numbered("output_gradient", outputs.size());
-    SmallVector<Type> types(all.take_front(3));
-    llvm::append_range(types, all.drop_front(kForwardArguments));
-    SmallVector<StringRef> names = {"tokens", "targets", "positions"};
-    llvm::append_range(names, inputNames);
-    auto go = [&](Passage &passage, Block *body) {
-      SmallVector<Value> arguments(body->getArguments().take_front(3));
-      arguments.push_back(loadScalar("step.scale"));
-      llvm::append_range(arguments, body->getArguments().slice(3, inputNames.size()));
-      return passage.forward(stage.getBody().front(), arguments, "step.loss", isLast);
+    const SmallVector<std::string> outputNames = numbered("output", outputs.size());
+    const unsigned inputs = stage.getNumArguments() - kForwardArguments, given = 3 + inputs;
+    Block &from = stage.getBody().front();
+    auto go = [&](Passage &passage, Block *body) -> SmallVector<Value> {
+      if (!isLast)
+        return passage.forward(from, argumentsOf(stage, body), from.getTerminator()->getOperands());
+      passage.forwardToLoss(from, argumentsOf(stage, body));
+      return {};
     };
 
-    Block *body = entry("evaluate." + std::to_string(number), types, names, outputs);
-    Passage alone(b, kinds, /*record=*/false);
+    Block *body = passEntry("evaluate." + Twine(number), stage, outputs);
+    const BatchSums none;
+    Passage alone(b, kinds, /*record=*/false, none);
     end(go(alone, body), outputNames);
 
-    const auto given = static_cast<unsigned>(types.size());
-    llvm::append_range(types, outputs);
-    llvm::append_range(names, gradientNames);
     const std::string ending = "." + std::to_string(number);
-    body = entry("passes" + ending, types, names, {});
-    Passage both(b, kinds, /*record=*/true);
+    body = passEntry("passes" + ending, stage, {}, outputs);
+    Passage both(b, kinds, /*record=*/true, sums);
     SmallVector<EntryPart, 3> parts(2);
     parts[0] = {"forward" + ending, nullptr, go(both, body), outputNames, 0, given};
     parts[0].last = &body->back();
     parts[1] = {"backward" + ending,
                 nullptr,
                 both.backward(parts[0].results, body->getArguments().drop_front(given),
-                              body->getArguments().slice(3, inputNames.size())),
-                numbered("input_gradient", inputNames.size()),
+                              body->getArguments().slice(3, inputs)),
+                numbered("input_gradient", inputs),
                 given,
-                static_cast<unsigned>(types.size())};
+                body->getNumArguments()};
     parts[1].last = lastBehind(parts[0].last, body);
     if (module->hasAttr("pipe.weights_apart")) {
       Operation *end = &body->back();
@@ -190,8 +249,10 @@ private:
   }
 
   void evaluate() {
-    Passage passage(b, kinds, /*record=*/false);
-    pass(passage, tokenEntry("evaluate", {scalar}));
+    const BatchSums none;
+    Passage passage(b, kinds, /*record=*/false, none);
+    Block *body = passEntry("evaluate", forward, {scalar});
+    passage.forwardToLoss(forward.getBody().front(), argumentsOf(forward, body));
     end({loadScalar("step.loss")}, {"loss"});
   }
 
@@ -241,7 +302,8 @@ private:
     SmallVector<std::string> names = {"loss", "norm"};
     if (hasTerms()) {
       results.push_back(
-          nn::AddOp::create(b, loc, scalar, results[0], loadScalar("step.terms")).getResult());
+          nn::AddOp::create(b, loc, scalar, results[0], sumOverStages(loadScalar("step.terms")))
+              .getResult());
       names.push_back("objective");
     }
     end(results, names);
@@ -305,6 +367,8 @@ private:
   ModuleOp module;
   llvm::StringMap<SplitKind> &kinds;
   const OptimizerSettings &optimizer;
+  const int64_t microBatches;
+  BatchSums sums;
   OpBuilder b;
   SmallVector<func::FuncOp> stages;
   /// `@forward`, or the first stage: what tokens are like.
@@ -315,8 +379,8 @@ private:
 } // namespace
 
 void buildEntries(ModuleOp module, llvm::StringMap<SplitKind> &kinds,
-                  const OptimizerSettings &optimizer) {
-  EntryBuilder(module, kinds, optimizer).build();
+                  const OptimizerSettings &optimizer, int64_t microBatches) {
+  EntryBuilder(module, kinds, optimizer, microBatches).build();
 }
 
 } // namespace cleave

@@ -8,8 +8,9 @@
 namespace cleave {
 
 /// Builds the entries listed in ApplyPlan.h behind the module's last operator,
-/// from `@forward`, or the stages of a pipeline, and the split kinds.
+/// from `@forward`, or the stages of a pipeline, and the split kinds, for steps of
+/// `microBatches` micro-batches.
 void buildEntries(mlir::ModuleOp module, llvm::StringMap<SplitKind> &kinds,
-                  const OptimizerSettings &optimizer);
+                  const OptimizerSettings &optimizer, int64_t microBatches);
 
 } // namespace cleave

@@ -1,6 +1,7 @@
 //===- Passage.cpp - Forward through the layers and back -------------------===//
 
 #include "lib/Transforms/ApplyPlan/Passage.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 using namespace mlir;
 namespace cleave {
@@ -47,41 +48,73 @@ Value Passage::constant(Location loc, Type type, double value) {
   return nn::FillOp::create(b, loc, type, b.getF64FloatAttr(value));
 }
 
-void Passage::addLoss(Value value, StringRef total) {
+SmallVector<WholeBatchOpInterface> batchSumsIn(Block &block) {
+  return llvm::to_vector(block.getOps<WholeBatchOpInterface>());
+}
+
+llvm::DenseSet<Operation *> neededFor(ValueRange wanted, Block &block) {
+  llvm::DenseSet<Operation *> needed;
+  SmallVector<Value> work(wanted);
+  while (!work.empty()) {
+    Operation *op = work.pop_back_val().getDefiningOp();
+    if (!op || op->getBlock() != &block || !needed.insert(op).second)
+      continue;
+    llvm::append_range(work, op->getOperands());
+    visitUsedValuesDefinedAbove(op->getRegions(),
+                                [&](OpOperand *operand) { work.push_back(operand->get()); });
+  }
+  return needed;
+}
+
+void Passage::addTerm(Value value, StringRef total) {
   nn::AccumulateOp::create(b, value.getLoc(), value, total, nn::Slot::Value, DenseI64ArrayAttr());
 }
 
-SmallVector<Value> Passage::forward(Block &from, ValueRange arguments, StringRef total,
-                                    bool endsInLoss) {
+SmallVector<Value> Passage::forward(Block &from, ValueRange arguments, ValueRange wanted) {
   map.map(from.getArguments(), arguments);
+  const llvm::DenseSet<Operation *> needed = neededFor(wanted, from);
   for (Operation &op : from.without_terminator()) {
+    if (!needed.contains(&op))
+      continue;
     auto original = dyn_cast<func::CallOp>(op);
     if (auto layers = dyn_cast<nn::RepeatOp>(op))
       steps.push_back(repeat(layers));
     else if (original && kinds[original.getCallee()].chunks)
-      steps.push_back(pieces(original, kinds[original.getCallee()], total));
+      steps.push_back(pieces(original, kinds[original.getCallee()]));
     else if (original)
       steps.push_back(call(original));
+    else if (auto whole = dyn_cast<WholeBatchOpInterface>(op))
+      sum(whole);
     else {
       Operation *made = b.clone(op, map);
       if (auto between = dyn_cast<Between>(made); between && made->getNumOperands() > 0)
         steps.emplace_back(between);
     }
   }
-  if (!endsInLoss)
-    return llvm::map_to_vector(from.getTerminator()->getOperands(),
-                               [&](Value v) { return map.lookup(v); });
-  for (auto [i, v] : llvm::enumerate(from.getTerminator()->getOperands()))
-    // The loss of a kind that runs in pieces is added piece by piece.
-    if (Value term = map.lookupOrNull(v)) {
-      addLoss(term, i == 0 ? total : StringRef("step.terms"));
+  // The loss of a kind that runs in pieces is added piece by piece.
+  return llvm::map_to_vector(wanted, [&](Value v) { return map.lookupOrNull(v); });
+}
+
+void Passage::forwardToLoss(Block &from, ValueRange arguments) {
+  ValueRange returned = from.getTerminator()->getOperands();
+  for (auto [i, term] :
+       llvm::enumerate(forward(from, arguments, record ? returned : returned.take_front())))
+    if (term) {
+      addTerm(term, i == 0 ? "step.loss" : "step.terms");
       terms.push_back(term);
     }
-  return {};
+}
+
+void Passage::sum(WholeBatchOpInterface original) {
+  Value total = map.lookup(original.getContribution());
+  if (auto it = sums.find(original); it != sums.end())
+    total = nn::LoadOp::create(b, original->getLoc(), total.getType(), it->second, nn::Slot::Value,
+                               DenseI64ArrayAttr());
+  map.map(original.getTotal(), total);
 }
 
 /// Forward and, with `record`, backward of each piece in turn.
-Passage::Pieces Passage::pieces(func::CallOp original, SplitKind &kind, StringRef total) {
+Passage::Pieces Passage::pieces(func::CallOp original, SplitKind &kind) {
   const Chunks &chunks = *kind.chunks;
   Location loc = original.getLoc();
   auto isGivenInPieces = [&](Value v) {
@@ -108,7 +141,7 @@ Passage::Pieces Passage::pieces(func::CallOp original, SplitKind &kind, StringRe
                                             : map.lookup(v));
     }
     auto made = func::CallOp::create(b, loc, kind.forward, operands);
-    addLoss(made.getResult(0), total);
+    addTerm(made.getResult(0), "step.loss");
     SmallVector<Value> yielded;
     if (record) {
       Gradients inner;

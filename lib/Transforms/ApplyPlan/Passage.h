@@ -12,6 +12,14 @@
 
 namespace cleave {
 
+/// Operators that sum over the whole batch, and the accumulators that hold their sums.
+using BatchSums = llvm::MapVector<mlir::Operation *, std::string>;
+
+/// The operators of `block`, as `WholeBatchOpInterface` has them.
+llvm::SmallVector<WholeBatchOpInterface> batchSumsIn(mlir::Block &block);
+/// The operators of `block` that `wanted` needs.
+llvm::DenseSet<mlir::Operation *> neededFor(mlir::ValueRange wanted, mlir::Block &block);
+
 /// Builds the calls of a micro-batch at a builder's insertion point: those of the
 /// forward halves in the order of `@forward`, then those of the backward halves.
 /// A repeat of layers becomes one repeat forward, which stacks what the backward
@@ -19,16 +27,22 @@ namespace cleave {
 /// becomes one repeat that goes forward and back for each piece.
 class Passage {
 public:
-  /// With `record` the way back can be built; without, nothing is kept for it.
-  Passage(mlir::OpBuilder &builder, llvm::StringMap<SplitKind> &kinds, bool record)
-      : b(builder), kinds(kinds), record(record) {}
+  /// With `record` the way back can be built; without, nothing is kept for it. `sums` are
+  /// the accumulators that hold sums over the whole batch; one that is not there is that of
+  /// a micro-batch, the only one of its batch.
+  Passage(mlir::OpBuilder &builder, llvm::StringMap<SplitKind> &kinds, bool record,
+          const BatchSums &sums)
+      : b(builder), kinds(kinds), record(record), sums(sums) {}
 
-  /// Goes through `from`, the block of `@forward` or of a stage, whose arguments are
-  /// `arguments` here. If `from` returns the loss (`endsInLoss`), adds it to the scalar
-  /// `total`, and what it returns behind, further terms of what is minimised, to
-  /// `step.terms`; else returns what it does.
+  /// Goes through what `wanted` needs of `from`, the block of `@forward` or of a stage,
+  /// whose arguments are `arguments` here. Returns `wanted` as they are here.
   llvm::SmallVector<mlir::Value> forward(mlir::Block &from, mlir::ValueRange arguments,
-                                         llvm::StringRef total, bool endsInLoss);
+                                         mlir::ValueRange wanted);
+
+  /// The same for a block that returns the loss: adds it to the accumulator `step.loss`,
+  /// and with `record` what it returns behind, further terms of what is minimised, to
+  /// `step.terms`.
+  void forwardToLoss(mlir::Block &from, mlir::ValueRange arguments);
 
   /// Goes back from the loss with the gradient 1, or from `outputs`, which `forward`
   /// returned, with `gradients`. Parameters' gradients are accumulated in their slots;
@@ -72,8 +86,9 @@ private:
   using Between = DifferentiableOpInterface;
 
   Call call(mlir::func::CallOp original);
-  Pieces pieces(mlir::func::CallOp original, SplitKind &kind, llvm::StringRef total);
-  void addLoss(mlir::Value loss, llvm::StringRef total);
+  Pieces pieces(mlir::func::CallOp original, SplitKind &kind);
+  void sum(WholeBatchOpInterface original);
+  void addTerm(mlir::Value term, llvm::StringRef total);
   Repeat repeat(nn::RepeatOp original);
   void stack(const Call &call, Repeat &into, mlir::Block *block);
 
@@ -92,6 +107,7 @@ private:
   mlir::OpBuilder &b;
   llvm::StringMap<SplitKind> &kinds;
   bool record;
+  const BatchSums &sums;
   mlir::IRMapping map;
   std::vector<std::variant<Call, Repeat, Pieces, Between>> steps;
   /// In the order in which the way back meets them.

@@ -4,6 +4,7 @@
 #include "cleave/Analysis/Blocks.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/NN/NN.h"
+#include "lib/Transforms/ApplyPlan/Passage.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
@@ -71,7 +72,7 @@ static LogicalResult checkForward(ModuleOp module) {
     const bool ends = endsModel(pass), isStage = pass->hasAttr("nn.stage");
     if (isStage ? pass.getNumArguments() < 4 : pass.getNumArguments() != 4)
       return pass.emitOpError("must take tokens, targets, positions and a scale");
-    if (ends && (pass.getNumResults() == 0 || (isStage && pass.getNumResults() > 1)))
+    if (ends && pass.getNumResults() == 0)
       return pass.emitOpError("must return the loss");
     if (!isScalar(pass.getArgumentTypes()[3]))
       return pass.emitOpError() << "needs a scale of type tensor<f32>, not "
@@ -114,6 +115,21 @@ static LogicalResult checkJoint(ModuleOp module, func::FuncOp joint) {
   return success();
 }
 
+/// One way through the layers finds all sums over the whole batch.
+static LogicalResult checkBatchSum(WholeBatchOpInterface sum, Block &block) {
+  if (sum->getParentOfType<RepeatOpInterface>())
+    return sum->emitOpError("sums over the whole batch in a repeat of layers; it may stand "
+                            "behind one");
+  for (Operation *op : neededFor(sum.getContribution(), block))
+    if (isa<WholeBatchOpInterface>(op)) {
+      InFlightDiagnostic error = sum->emitOpError("sums over the whole batch what needs another "
+                                                  "such sum");
+      error.attachNote(op->getLoc()) << "this one";
+      return error;
+    }
+  return success();
+}
+
 /// A block of `@forward` calls kinds, in it or in a repeat. What stands beside the calls has a
 /// gradient; in a repeat nothing does.
 static LogicalResult checkCalls(Block &block, const llvm::DenseSet<StringAttr> &joints) {
@@ -133,6 +149,11 @@ static LogicalResult checkCalls(Block &block, const llvm::DenseSet<StringAttr> &
       return call.emitOpError() << "enters @" << call.getCallee()
                                 << ", which has no joint graph; run "
                                    "cleave-autodiff-differentiate first";
+    if (auto sum = dyn_cast<WholeBatchOpInterface>(op)) {
+      if (failed(checkBatchSum(sum, block)))
+        return failure();
+      continue;
+    }
     if (!call && op.getNumOperands() > 0 &&
         !(isa<DifferentiableOpInterface>(op) && isa<func::FuncOp>(op.getParentOp())))
       return op.emitOpError("computes outside every kind of layer, where no gradient reaches it");

@@ -87,7 +87,19 @@ static void propagate(Block &block, llvm::DenseSet<Value> &active, llvm::StringM
   }
 }
 
-llvm::StringMap<Activity> analyzeActivity(ModuleOp module) {
+/// No gradient goes through sums over the whole batch.
+static LogicalResult checkWholeBatch(func::FuncOp function, const llvm::DenseSet<Value> &active) {
+  WalkResult walk = function.walk([&](WholeBatchOpInterface op) {
+    if (!active.contains(op.getContribution()))
+      return WalkResult::advance();
+    op->emitOpError("is of what depends on a trained parameter: it would need the gradients of "
+                    "all micro-batches before those of the first");
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+FailureOr<llvm::StringMap<Activity>> analyzeActivity(ModuleOp module) {
   llvm::StringMap<Activity> kinds;
   SymbolTable symbols(module);
   for (auto function : module.getOps<func::FuncOp>())
@@ -97,6 +109,8 @@ llvm::StringMap<Activity> analyzeActivity(ModuleOp module) {
       for (int walk = 0; walk < 2; ++walk) {
         llvm::DenseSet<Value> active;
         propagate(function.getBody().front(), active, kinds, symbols);
+        if (failed(checkWholeBatch(function, active)))
+          return failure();
       }
     }
   return kinds;

@@ -142,7 +142,10 @@ FailureOr<unsigned> differentiateKind(func::FuncOp kind, const Activity &activit
 namespace {
 struct DifferentiateKindsPass : impl::DifferentiateKindsPassBase<DifferentiateKindsPass> {
   void runOnOperation() override {
-    auto kinds = analyzeActivity(getOperation());
+    auto found = analyzeActivity(getOperation());
+    if (failed(found))
+      return signalPassFailure();
+    llvm::StringMap<Activity> &kinds = *found;
     SymbolTable symbols(getOperation());
     for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>())) {
       if (!function->hasAttr("nn.kind") || !kinds.contains(function.getName()) ||

@@ -138,6 +138,9 @@ private:
     return llvm::any_of(v.getUses(), [&](OpOperand &use) {
       Operation *user = v.getParentBlock()->findAncestorOpInBlock(*use.getOwner());
       const auto *item = llvm::find_if(items, [&](const Item &i) { return i.op == user; });
+      // What stands between layers goes with those that read it.
+      if (item == items.end() && !user->hasTrait<OpTrait::IsTerminator>())
+        return llvm::any_of(user->getResults(), [&](Value made) { return isNeeded(made, cut); });
       // A repeat that has begun has taken what it starts with; its block reads on.
       return item == items.end() || item->begin >= cut ||
              (item->end > cut && use.getOwner() != user);
@@ -267,11 +270,14 @@ private:
     });
   }
 
-  /// Copies what makes `v`, if it is neither there nor given: what reads a parameter.
+  /// Copies what makes `v`, if it is neither there nor given: what reads a parameter, or
+  /// stands between layers.
   void bring(Value v) {
     Operation *op = v.getDefiningOp();
     if (map.contains(v) || !op || isa<func::CallOp, nn::RepeatOp>(op))
       return;
+    for (Value operand : op->getOperands())
+      bring(operand);
     if (auto load = dyn_cast<nn::LoadOp>(op))
       note(model.lookupSymbol<nn::ParameterOp>(load.getParameter()), {});
     b.clone(*op, map);
@@ -330,6 +336,26 @@ static LogicalResult checkModel(ModuleOp model) {
   return success();
 }
 
+/// Says in all parts what those need to know of each other's stages: whether more than the
+/// loss is minimised, and how many of the first stages know what is summed over the whole
+/// batch.
+static void markTerms(func::FuncOp forward, ArrayRef<OwningOpRef<ModuleOp>> parts) {
+  int64_t surveyed = 0;
+  for (const OwningOpRef<ModuleOp> &part : parts)
+    for (auto stage : ModuleOp(*part).getOps<func::FuncOp>())
+      if (auto number = stage->getAttrOfType<IntegerAttr>("nn.stage");
+          number && !stage.getBody().getOps<WholeBatchOpInterface>().empty())
+        surveyed = std::max(surveyed, number.getInt() + 1);
+  Builder b(forward.getContext());
+  for (const OwningOpRef<ModuleOp> &part : parts) {
+    ModuleOp module = *part;
+    if (forward.getNumResults() > 1)
+      module->setAttr("pipe.terms", b.getUnitAttr());
+    if (surveyed > 0)
+      module->setAttr("pipe.surveyed", b.getI64IntegerAttr(surveyed));
+  }
+}
+
 LogicalResult cutStages(ModuleOp model, plan::SolutionOp solution) {
   auto pipeline = plan::entry<plan::PipelineOp>(solution);
   if (!pipeline)
@@ -372,6 +398,7 @@ LogicalResult cutStages(ModuleOp model, plan::SolutionOp solution) {
       builder.addStage(stage, stage == 0 ? 0 : (*ends)[stage - 1], (*ends)[stage]);
     builder.addDefinitions(sharers);
   }
+  markTerms(layers.forward, parts);
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*model.getBody())))
     if (!isa<plan::SolutionOp, pipe::ScheduleOp>(op))
       op.erase();

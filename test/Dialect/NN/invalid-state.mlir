@@ -32,9 +32,9 @@ func.func @not_a_parameter(%x: tensor<f32>) {
 
 // -----
 
-nn.scalar @loss
+nn.accumulator @loss : tensor<f32>
 func.func @scalar(%x: tensor<3xf32, #nn.dims<model>>) {
-  // expected-error@+1 {{addresses a scalar with a tensor}}
+  // expected-error@+1 {{has the type 'tensor<3xf32, #nn.dims<model>>' where its accumulator is a 'tensor<f32>'}}
   nn.accumulate %x, @loss value : tensor<3xf32, #nn.dims<model>>
   return
 }

@@ -4,9 +4,18 @@
 #fm = #nn.dims<ffn, model>
 
 // CHECK: nn.parameter @model.layers.0.mlp.up_proj.weight : tensor<8x6xf32, #[[FM:.*]]> {decay, file_shape = array<i64: 8, 6>, init_mean = 0.000000e+00 : f64, init_std = 2.000000e-02 : f64}
-// CHECK: nn.scalar @loss
+// CHECK: nn.accumulator @loss : tensor<f32>
+// CHECK: nn.accumulator @loads : tensor<8xf32, #[[E:.*]]>
 nn.parameter @model.layers.0.mlp.up_proj.weight : tensor<8x6xf32, #fm> {decay, file_shape = array<i64: 8, 6>, init_mean = 0.0 : f64, init_std = 0.02 : f64}
-nn.scalar @loss
+nn.accumulator @loss : tensor<f32>
+nn.accumulator @loads : tensor<8xf32, #nn.dims<expert>>
+
+// CHECK-LABEL: @batch_sum
+// CHECK: nn.batch_sum %{{.*}} : tensor<8xf32, #[[E]]>
+func.func @batch_sum(%x: tensor<8xf32, #nn.dims<expert>>) -> tensor<8xf32, #nn.dims<expert>> {
+  %y = nn.batch_sum %x : tensor<8xf32, #nn.dims<expert>>
+  return %y : tensor<8xf32, #nn.dims<expert>>
+}
 
 // CHECK-LABEL: @slots
 // CHECK: %[[W:.*]] = nn.load @model.layers.0.mlp.up_proj.weight value : tensor<8x6xf32, #[[FM]]>

@@ -112,7 +112,7 @@ def deal(text):
     for line in text.splitlines():
         if "nn.parameter @" in line:
             line = parameter(line)
-        elif "nn.scalar @step.scale" in line:
+        elif "nn.accumulator @step.scale" in line:
             line = line.replace("{", "{cleave.value = dense<0.125> : tensor<f64>, ", 1)
         elif "func.func @microbatch" in line:
             line = re.sub(r"tensor<([\dx]+)xi32, #[^{]*?> \{[^}]*\}", argument, line)
@@ -153,7 +153,7 @@ def results(path):
     for line in text.splitlines():
         if name := re.search(r"nn\.parameter @(\S+) : tensor<([^,]*)x\w+,", line):
             found[name[1]] = joined(mesh, line, "gradient", [int(n) for n in name[2].split("x")])
-        elif "nn.scalar @step.loss" in line:
+        elif "nn.accumulator @step.loss" in line:
             found["step.loss"] = joined(mesh, line, "value", [])
     return found
 

@@ -13,10 +13,10 @@
 
 // The plan is gone, the mesh is there, and the kind is cut in two.
 // CHECK-NOT: plan.solution
-// CHECK: nn.scalar @step.valid
-// CHECK: nn.scalar @step.scale
-// CHECK: nn.scalar @step.loss
-// CHECK: nn.scalar @step.squares
+// CHECK: nn.accumulator @step.valid : tensor<f32>
+// CHECK: nn.accumulator @step.scale : tensor<f32>
+// CHECK: nn.accumulator @step.loss : tensor<f32>
+// CHECK: nn.accumulator @step.squares : tensor<f32>
 // CHECK: dist.mesh @mesh ["data", "tensor"] = [2, 2]
 // CHECK: nn.parameter @layers.0.up {{.*}}dist.gradient = #dist.sharding<{{\[\[}}tensor], []]>, dist.moment1 = #dist.sharding<{{\[\[}}tensor], []]>, dist.moment2 = #dist.sharding<{{\[\[}}tensor], []]>, dist.reduced = #dist.sharding<{{\[\[}}tensor], []]>, dist.value = #dist.sharding<{{\[\[}}tensor], []]>
 

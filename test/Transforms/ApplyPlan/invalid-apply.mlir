@@ -166,3 +166,37 @@ plan.solution version 1 {
   // expected-error@below {{'plan.chunk' op runs 'kind' in pieces along 'batch', which it cannot}}
   plan.chunk "kind" along ["batch"] pieces [2]
 }
+
+// -----
+
+#t = #nn.dims<batch, sequence>
+func.func @forward(%tokens: tensor<2x3xi32, #t>, %targets: tensor<2x3xi32, #t>, %positions: tensor<2x3xi32, #t>, %scale: tensor<f32>) -> tensor<f32> {
+  // expected-note@below {{this one}}
+  %y = nn.batch_sum %scale : tensor<f32>
+  // expected-error@below {{'nn.batch_sum' op sums over the whole batch what needs another such sum}}
+  %z = nn.batch_sum %y : tensor<f32>
+  return %z : tensor<f32>
+}
+plan.solution version 1 {
+  plan.batch global 8 micro 2 sequence 3
+  plan.axis "data" [2]
+  plan.layout {batch = ["data"]}
+}
+
+// -----
+
+#t = #nn.dims<batch, sequence>
+func.func @forward(%tokens: tensor<2x3xi32, #t>, %targets: tensor<2x3xi32, #t>, %positions: tensor<2x3xi32, #t>, %scale: tensor<f32>) -> tensor<f32> {
+  %last = nn.repeat 2 carry(%scale : tensor<f32>) -> tensor<f32> {
+  ^bb0(%x: tensor<f32>):
+    // expected-error@below {{'nn.batch_sum' op sums over the whole batch in a repeat of layers; it may stand behind one}}
+    %y = nn.batch_sum %x : tensor<f32>
+    nn.yield %y : tensor<f32>
+  }
+  return %last : tensor<f32>
+}
+plan.solution version 1 {
+  plan.batch global 8 micro 2 sequence 3
+  plan.axis "data" [2]
+  plan.layout {batch = ["data"]}
+}

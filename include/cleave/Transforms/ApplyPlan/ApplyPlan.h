@@ -3,6 +3,9 @@
 // Takes a model with joint graphs and a plan, and builds what a step runs:
 //
 //   count(targets)                  counts the valid tokens of a micro-batch
+//   survey(tokens, targets, positions)   forward alone, adds to what is summed over the
+//                                   whole batch (`WholeBatchOpInterface`); only where
+//                                   there is such, and several micro-batches
 //   prepare() -> valid              valid tokens of the global batch, and their inverse
 //   microbatch(tokens, targets, positions)   forward, backward, adds to gradients
 //   update(rate, correction1, correction2) -> (loss, norm)   clip and AdamW

@@ -20,8 +20,9 @@ struct Activity {
 
 /// The activity of every function with `nn.kind`, from the calls in the
 /// module's entries: values loaded from parameters are active, and so is what
-/// depends on them.
-llvm::StringMap<Activity> analyzeActivity(mlir::ModuleOp module);
+/// depends on them. Fails, with a diagnostic, where a sum over the whole batch, through which
+/// no gradient goes, depends on them.
+mlir::FailureOr<llvm::StringMap<Activity>> analyzeActivity(mlir::ModuleOp module);
 
 /// Builds `@<kind>.joint` behind `kind`; see the pass description. Fails, with
 /// a diagnostic at the operator, where an active operator has no gradient.

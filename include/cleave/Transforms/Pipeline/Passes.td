@@ -31,7 +31,9 @@ def CutStagesPass : Pass<"cleave-pipeline-cut", "::mlir::ModuleOp"> {
     places have too (`plan.shared`) names them in `pipe.sharers`. A module has `pipe.index`,
     its place of `pipe.ranks` along `pipe.axes`, and `pipe.stages`, the number of all
     stages. Where the module holds a schedule that keeps gradients of weights apart,
-    `pipe.weights_apart` says so.
+    `pipe.weights_apart` says so; where `@forward` returns more than the loss, `pipe.terms`
+    does. `pipe.surveyed` is how many of the first stages have, or lead to, sums over the whole
+    batch (`WholeBatchOpInterface`), if there are any.
 
     Precondition: a model with `@forward`, and one `plan.solution` with a pipeline, which
     passes `cleave-plan-check`.

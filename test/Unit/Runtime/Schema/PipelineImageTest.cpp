@@ -100,6 +100,18 @@ TEST(PipelineImage, RefusesProgramsThatAreNotOfOneRun) {
   refused("image.pipeline", "has commands in microbatch", [](Image &i) {
     i.programs[0].entry(EntryKind::MicroBatch) = i.programs[0].entry(EntryKind::Begin);
   });
+  refused("image.pipeline", "has commands in survey", [](Image &i) {
+    i.programs[0].entry(EntryKind::Survey) = i.programs[0].entry(EntryKind::Begin);
+  });
+  refused("image.pipeline", "differ in their surveyed stages",
+          [](Image &i) { pipe(i, 1).surveyed = 1; });
+  refused("image.pipeline", "3 of 2 stages are surveyed",
+          [](Image &i) { pipe(i, 0).surveyed = pipe(i, 1).surveyed = 3; });
+  refused("image.pipeline", "stage 1 has a survey, and only 1 stages are surveyed", [](Image &i) {
+    pipe(i, 0).surveyed = pipe(i, 1).surveyed = 1;
+    Stage &stage = pipe(i, 1).stages[0];
+    stage.entry(StageEntry::Survey) = stage.entry(StageEntry::Evaluate);
+  });
   refused("image.pipeline", "batch is cut over an axis", [](Image &i) {
     for (Program &program : i.programs) {
       program.batch.dataAxes = {0};
