@@ -105,13 +105,19 @@ static std::vector<Layout> allLayouts() {
   return out;
 }
 
-/// Whether a pin can deal the four experts of t0-moe out over `ep` ranks.
-static bool dealsOutExperts(int64_t ep, int64_t dp, int64_t tp) {
-  return 4 % ep == 0 && (dp % ep == 0 || ep == tp || ep == dp * tp);
+/// Whether a pin can deal the four experts of t0-moe out over `ep` ranks: a part of data, of
+/// context, and all or one of tensor.
+static bool dealsOutExperts(int64_t ep, int64_t dp, int64_t cp, int64_t tp) {
+  for (int64_t data = 1; data <= dp; ++data)
+    for (int64_t context = 1; context <= cp; ++context)
+      for (int64_t tensor : {int64_t(1), tp})
+        if (4 % ep == 0 && dp % data == 0 && cp % context == 0 && data * context * tensor == ep)
+          return true;
+  return false;
 }
 
-/// Experts over every part of data and tensor, beside every degree and ZeRO stage; what else
-/// there is, in turn.
+/// Experts over every part of data, context and tensor, beside every degree and ZeRO stage; what
+/// else there is, in turn.
 static std::vector<Layout> expertLayouts() {
   std::vector<Layout> out;
   auto add = [&](int64_t pp, int64_t dp, int64_t cp, int64_t tp, int64_t ep, int64_t zero) {
@@ -135,10 +141,19 @@ static std::vector<Layout> expertLayouts() {
     for (int64_t dp = 1; pp * dp <= 8; ++dp)
       for (int64_t cp = 1; pp * dp * cp <= 8; ++cp)
         for (int64_t tp = 1; pp * dp * cp * tp <= 8; ++tp)
-          for (int64_t ep = 1; ep <= dp * tp; ++ep)
+          for (int64_t ep = 1; ep <= dp * cp * tp; ++ep)
             for (int64_t zero = 0; zero <= (dp * cp > 1 ? 3 : 0); ++zero)
-              if (dealsOutHeads(tp) && dealsOutExperts(ep, dp, tp))
+              if (dealsOutHeads(tp) && dealsOutExperts(ep, dp, cp, tp))
                 add(pp, dp, cp, tp, ep, zero);
+  return out;
+}
+
+/// Those with several micro-batches, whose experts' choices are counted beforehand.
+static std::vector<Layout> surveyedLayouts() {
+  std::vector<Layout> out;
+  for (Layout &layout : expertLayouts())
+    if (layout.microBatches > 1)
+      out.push_back(std::move(layout));
   return out;
 }
 
@@ -186,4 +201,8 @@ INSTANTIATE_TEST_SUITE_P(All, AllLayouts,
 INSTANTIATE_TEST_SUITE_P(Experts, AllLayouts,
                          testing::Combine(testing::Values("t0-moe"),
                                           testing::ValuesIn(expertLayouts())),
+                         nameOf);
+INSTANTIATE_TEST_SUITE_P(Balanced, AllLayouts,
+                         testing::Combine(testing::Values("t0-moe-aux"),
+                                          testing::ValuesIn(surveyedLayouts())),
                          nameOf);
