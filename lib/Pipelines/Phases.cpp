@@ -121,6 +121,7 @@ rt::Status distPhase(ModuleOp module) {
   return runPasses(module, [](OpPassManager &pm) {
     pm.addPass(createPropagateShardingsPass());
     pm.addPass(createInsertReshardsPass());
+    pm.addPass(createNarrowMovesPass());
     pm.addPass(createPartitionPass());
     pm.addPass(createRunInBlocksPass());
     pm.addPass(createCSEPass());

@@ -242,6 +242,25 @@ class Layouts(harness.Case):
         # Padding of segments aside; all sizes of t0 are multiples of 4.
         self.assertEqual([16 * n / held[0] for n in held], [16, 10, 7, 4])
 
+    def test_bf16_weights_are_rounded_before_they_are_gathered(self):
+        """ZeRO-3 gathers what products take rounded in half the bytes; no bit changes."""
+        bf16, gathered = harness.recipe(precision="bf16"), {}
+        for values in (harness.recipe(), bf16):
+            done = harness.run(self.compile_command(harness.config(), 4, "dp=4,zero=3", values) +
+                               ["--emit=comm", "--json"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for row in json.loads(done.stdout)["communication"]["rows"]:
+                if row["kind"] == "all_gather" and row["source"].endswith("weight value"):
+                    gathered.setdefault(row["source"], []).append(row["total"])
+        halves = {name for name, bytes in gathered.items() if bytes[0] == 2 * bytes[-1]}
+        whole = {name for name, bytes in gathered.items() if bytes[0] == bytes[-1]}
+        self.assertEqual(halves | whole, set(gathered))
+        self.assertEqual({name.split(".")[-2] for name in halves},
+                         {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj",
+                          "down_proj", "lm_head"})
+        self.assertSteps(self.first_steps("4:dp=4,zero=3", steps=5, precision="bf16"),
+                         self.first_steps("4:dp=4,zero=2", steps=5, precision="bf16"))
+
     def test_recompute_holds_less_and_changes_little(self):
         """Between forward and backward only what layers are given is kept."""
         arenas = []

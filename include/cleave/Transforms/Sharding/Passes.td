@@ -25,6 +25,21 @@ def InsertReshardsPass : Pass<"cleave-sharding-insert-reshards", "::mlir::Module
   let statistics = [Statistic<"numReshards", "reshards", "Reshards inserted">];
 }
 
+def NarrowMovesPass : Pass<"cleave-sharding-narrow-moves", "::mlir::ModuleOp"> {
+  let summary = "Move values between ranks in the narrower of the types around a reshard";
+  let description = [{
+    An operator that makes each element of that element alone commutes with a reshard
+    that only moves elements (it completes no sum). Where such an operator narrows all
+    that a function reads of an argument, and a caller reshards that, callers
+    narrow their own block before it is sent. Where one widens what is then
+    resharded, the reshard comes first. No value changes.
+
+    Precondition: reshards are inserted.
+  }];
+  let dependentDialects = ["::cleave::dist::DistDialect"];
+  let statistics = [Statistic<"numMoves", "moves", "Reshards that move narrower values">];
+}
+
 def PartitionPass : Pass<"cleave-partition", "::mlir::ModuleOp"> {
   let summary = "Rewrite the program for one rank: local shapes and collectives";
   let description = [{

@@ -1,9 +1,9 @@
 //===- Sharding.h - From assigned factors to a program for one rank --------===//
 //
-// Three steps, each on what the one before wrote down: propagate decides where
-// every value lies, insertReshards makes the changes of placement explicit, and
-// partition rewrites the program for one rank. All operators are known by their
-// interfaces alone.
+// Each step works on what the one before wrote down: propagate decides where
+// every value lies, insertReshards makes the changes of placement explicit, narrowMoves
+// puts those where they move fewer bytes, and partition rewrites the program for one
+// rank. All operators are known by their interfaces alone.
 //
 // Attributes: `dist.factors` (operator: factor → axes), `dist.sharding`
 // (argument or result of a function), `dist.as` = [@function, n] (argument: it lies as
@@ -29,6 +29,10 @@ llvm::LogicalResult propagateShardings(mlir::ModuleOp module);
 /// Returns how many reshards were inserted; fails where `propagateShardings` has
 /// not been.
 llvm::FailureOr<unsigned> insertReshards(mlir::ModuleOp module);
+
+/// Lets values that are rounded behind a reshard, or widened before one, be moved as the
+/// narrower ones; returns how many reshards that concerns. Fails as `insertReshards`.
+llvm::FailureOr<unsigned> narrowMoves(mlir::ModuleOp module);
 
 /// Rewrites the module for one rank. Fails, and changes nothing, where notes or
 /// reshards are missing or shapes are not static.
