@@ -3,8 +3,9 @@
 A layout is a dictionary of choices: degrees, cuts, stage and groups of ZeRO, recomputation,
 micro-batches, schedule, experts, pieces of classifier and loss. `every` enumerates those
 that are possible for the golden models: 8 sequences a step, 4 heads, 4 layers between embedding
-and head, with experts or not, with a vocabulary that 4 divides (`even`) or not. `spread` picks of them, without chance, until each pair of two choices that any
-of them has is in one; `text` is a layout as golden.py takes it.
+and head, with experts or not, with a vocabulary that 4 divides (`even`) or not. `spread` picks
+of them, without chance, until each pair of two choices that any of them has is in one; `text`
+is a layout as golden.py takes it.
 """
 import itertools
 
