@@ -4,8 +4,7 @@
 include "dialects/NN/NNBase.td"
 
 def NN_ContractOp : NN_ComputeOp<"contract", [NN_Differentiable,
-    DeclareOpInterfaceMethods<ContractionInterface>,
-    DeclareOpInterfaceMethods<MixedPrecisionInterface>]> {
+    DeclareOpInterfaceMethods<ContractionInterface>]> {
   let summary = "Sum of products over the dimensions that the result lacks";
   let description = [{
     Every linear layer and every gradient of one. A dimension of either operand

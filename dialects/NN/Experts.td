@@ -4,8 +4,7 @@
 include "dialects/NN/NNBase.td"
 
 def NN_ExpertContractOp : NN_PlacedOp<"expert_contract", [NN_Differentiable,
-    DeclareOpInterfaceMethods<PickedContractionInterface>,
-    DeclareOpInterfaceMethods<MixedPrecisionInterface, ["canRound"]>]> {
+    DeclareOpInterfaceMethods<PickedContractionInterface>]> {
   let summary = "For each index, the sum of products with the slice of a table that it picks";
   let description = [{
     y[i…, n] = Σ_k x[i…, k] · table[index[i…] − offset, n, k], i… being the dimensions of
@@ -27,8 +26,7 @@ def NN_ExpertContractOp : NN_PlacedOp<"expert_contract", [NN_Differentiable,
 }
 
 def NN_ExpertOuterOp : NN_PlacedOp<"expert_outer", [
-    DeclareOpInterfaceMethods<PickedContractionInterface>,
-    DeclareOpInterfaceMethods<MixedPrecisionInterface, ["canRound"]>]> {
+    DeclareOpInterfaceMethods<PickedContractionInterface>]> {
   let summary = "Gradient of expert_contract with respect to its table: outer products by index";
   let description = [{
     result[e, m, n] = Σ x[i…, m] · y[i…, n] over the i… with index[i…] − offset = e. Either

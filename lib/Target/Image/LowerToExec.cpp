@@ -310,12 +310,11 @@ private:
     if (product->isOuter)
       exec::PickedOuterOp::create(builder, op->getLoc(), at(a), at(b), at(index), from, at(c),
                                   product->sizes, {product->shareA, product->shareB},
-                                  isAccumulated(c), narrowTypeOf(a), label, bytes,
-                                  product->flops());
+                                  isAccumulated(c), label, bytes, product->flops());
     else
       exec::PickedMatmulOp::create(builder, op->getLoc(), at(a), at(b), product->strides, at(index),
-                                   from, at(c), product->sizes, product->shareA, narrowTypeOf(a),
-                                   label, bytes, product->flops());
+                                   from, at(c), product->sizes, product->shareA, label, bytes,
+                                   product->flops());
     return success();
   }
 
@@ -345,12 +344,8 @@ private:
       args.push_back(exec::AtAttr::get(std::holds_alternative<Value>(arg)
                                            ? placement.region(std::get<Value>(arg))
                                            : layout.extra(std::get<BodyInput>(arg))));
-    SmallVector<Type> written;
-    for (const auto &arg : ArrayRef(call.args).take_back(call.results))
-      written.push_back(getElementTypeOrSelf(std::get<Value>(arg)));
     exec::LaunchOp::create(builder, loc, call.symbol, builder.getArrayAttr(args), call.extent,
-                           call.grain, builder.getTypeArrayAttr(written), label, call.bytes,
-                           call.flops);
+                           call.grain, label, call.bytes, call.flops);
   }
 
   /// What an entry returns of the values that `isMade` goes to where the runtime, or the
