@@ -231,7 +231,7 @@ class Layouts(harness.Case):
                 apart, beside = (self.golden_run(model, 4, layout=layout + overlap,
                                                  recipe_values=batch)
                                  for overlap in ("", ",overlap=1"))
-                rounds = 1e-6 if (layout, model) == ("2:dp=2,zero=1", "gpt2-mini") else 0.0
+                rounds = 1e-5 if (layout, model) == ("2:dp=2,zero=1", "gpt2-mini") else 0.0
                 self.assertSteps(beside, apart, loss=rounds, norm=rounds)
 
     def test_zero_holds_less(self):
