@@ -61,6 +61,9 @@ Status benchmark(World &world) {
   // Buffers of tensors begin at multiples of 64 bytes.
   auto *buffer = static_cast<float *>(std::aligned_alloc(4096, largestBytes));
   const auto ranks = static_cast<size_t>(world.size());
+  // Until each thread has found a core of its own.
+  for (int i = 0; i < 100000; ++i)
+    CLEAVE_RT_RETURN_IF_ERROR(all->barrier());
   for (size_t bytes = 1024; bytes <= largestBytes; bytes *= 4) {
     const std::span<float> data(buffer, bytes / sizeof(float) / ranks * ranks);
     const size_t block = data.size() / ranks;

@@ -49,39 +49,34 @@ uint32_t waitForChange(const std::atomic<uint32_t> &word, uint32_t old,
   return now;
 }
 
-bool Barrier::arriveAndWait() {
-  const uint32_t before = generation.load(std::memory_order_acquire);
-  if (before & brokenBit)
-    return false;
-  if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < parties)
-    return (waitForChange(generation, before, spin) & ~brokenBit) != before;
-  // The last one in opens the next meeting before it lets the others go. The
-  // exchange fails only if the barrier broke first; then no one has passed.
-  arrived.store(0, std::memory_order_relaxed);
-  uint32_t expected = before;
-  const bool passed = generation.compare_exchange_strong(expected, (before + 1) & ~brokenBit,
-                                                         std::memory_order_acq_rel);
-  generation.notify_all();
-  return passed;
+bool Barrier::arriveAndWait(size_t self) {
+  std::atomic<uint32_t> &own = words[self].arrivals;
+  uint32_t before = own.load(std::memory_order_relaxed);
+  uint32_t meeting = 0;
+  do {
+    if (before & brokenBit)
+      return false;
+    meeting = (before + 1) & ~brokenBit;
+  } while (!own.compare_exchange_weak(before, meeting, std::memory_order_acq_rel,
+                                      std::memory_order_relaxed));
+  own.notify_all();
+  for (Word &word : words) {
+    // A party is at most one meeting ahead: it needs this one to go on. One whose word broke
+    // before it came will not come, for anyone; one that came before has come for all.
+    uint32_t seen = word.arrivals.load(std::memory_order_acquire);
+    while ((seen & ~brokenBit) == before) {
+      if (seen & brokenBit)
+        return false;
+      seen = waitForChange(word.arrivals, seen, spin);
+    }
+  }
+  return true;
 }
 
 void Barrier::breakUp() {
-  generation.fetch_or(brokenBit, std::memory_order_acq_rel);
-  generation.notify_all();
-}
-
-bool Barrier::broken() const { return generation.load(std::memory_order_acquire) & brokenBit; }
-
-void Farewell::arriveAndWait(size_t self) {
-  std::atomic<uint32_t> &own = words[self].arrivals;
-  const uint32_t meeting = own.load(std::memory_order_relaxed) + 1;
-  own.store(meeting, std::memory_order_release);
-  own.notify_all();
   for (Word &word : words) {
-    // A party is at most one meeting ahead: it needs this one to go on.
-    uint32_t seen = word.arrivals.load(std::memory_order_acquire);
-    while (seen == meeting - 1)
-      seen = waitForChange(word.arrivals, seen, spin);
+    word.arrivals.fetch_or(brokenBit, std::memory_order_acq_rel);
+    word.arrivals.notify_all();
   }
 }
 

@@ -22,43 +22,25 @@ uint32_t waitForChange(const std::atomic<uint32_t> &word, uint32_t old,
 /// A reusable meeting point of a fixed number of threads that can be broken:
 /// once one thread calls `breakUp`, every wait that is not over yet and every
 /// later one returns at once and says so. All parties agree on each meeting: it
-/// took place for all of them or for none.
+/// took place for all of them or for none. Each party says in a word of its own that
+/// it is there, and looks at those of the others, so that a meeting costs one way of a
+/// cache line from core to core.
 class Barrier {
 public:
-  explicit Barrier(unsigned parties, std::chrono::nanoseconds spin = defaultSpin)
-      : parties(parties), spin(spin) {}
+  explicit Barrier(size_t parties, std::chrono::nanoseconds spin = defaultSpin)
+      : words(parties), spin(spin) {}
 
-  /// Waits until all parties have arrived. False if the barrier broke before.
-  /// What a party wrote before is visible to every party after.
-  [[nodiscard]] bool arriveAndWait();
+  /// Waits until all parties have arrived; `self` is one of 0 … parties - 1. False if the
+  /// barrier broke before. What a party wrote before is visible to every party after.
+  [[nodiscard]] bool arriveAndWait(size_t self);
   void breakUp();
-  bool broken() const;
 
 private:
   static constexpr uint32_t brokenBit = 1u << 31;
 
-  const unsigned parties;
-  const std::chrono::nanoseconds spin;
-  /// Apart from the word that those who wait look at.
-  alignas(64) std::atomic<uint32_t> arrived{0};
-  /// Counts completed meetings in its low bits; the top bit says broken.
-  alignas(64) std::atomic<uint32_t> generation{0};
-};
-
-/// A reusable meeting point that can't be broken, and is quicker for that: each party
-/// says in a word of its own that it is there, and looks at those of the others.
-class Farewell {
-public:
-  explicit Farewell(size_t parties, std::chrono::nanoseconds spin = defaultSpin)
-      : words(parties), spin(spin) {}
-
-  /// Waits until all parties have arrived; `self` is one of 0 … parties - 1. What a
-  /// party wrote before is visible to every party after.
-  void arriveAndWait(size_t self);
-
-private:
   struct alignas(64) Word {
-    /// Meetings that the party has come to; wraps around.
+    /// Meetings that the party has come to, in the low bits, which wrap around; once the
+    /// top bit is set they stay.
     std::atomic<uint32_t> arrivals{0};
   };
 

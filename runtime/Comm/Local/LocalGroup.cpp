@@ -18,20 +18,24 @@ LocalGroup::LocalGroup(std::vector<int> members, size_t firstHere, size_t here,
                        std::chrono::nanoseconds spin)
     : messages(here), firstHere(firstHere), memberRanks(std::move(members)),
       addresses(here, {std::vector<const float *>(here), std::vector<float *>(here)}),
-      enter(static_cast<unsigned>(here), spin), leave(here, spin) {}
+      enter(here, spin), leave(here, spin) {}
 
 LocalGroup::Outcome LocalGroup::perform(size_t self, std::span<const LocalCall> parts,
                                         Status &failure) {
-  messages[self] = {parts};
-  if (!enter.arriveAndWait())
+  LocalMessage &message = messages[self];
+  message.parts = parts;
+  if (parts.size() == 1) {
+    message.single = parts.front();
+    message.parts = std::span(&message.single, 1);
+  }
+  if (!enter.arriveAndWait(self))
     return Outcome::Broken;
   // Every member compares the same calls and comes to the same result.
   failure = compareCalls();
   if (failure.ok())
     failure = work(self);
   // What lies between the two meetings returns, if with an error.
-  leave.arriveAndWait(self);
-  return Outcome::Done;
+  return leave.arriveAndWait(self) ? Outcome::Done : Outcome::Broken;
 }
 
 static std::string describe(std::span<const LocalCall> parts) {

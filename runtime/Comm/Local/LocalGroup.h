@@ -32,8 +32,11 @@ struct LocalCall {
 
 /// All parts of one rank's message, on a cache line of its own.
 struct alignas(64) LocalMessage {
+  /// Where `parts` lie if there is but one: what others read comes with one line.
+  LocalCall single;
   std::span<const LocalCall> parts;
 };
+static_assert(sizeof(LocalMessage) == 64);
 
 /// The calls of all members of a process for one part of a message, by member.
 class LocalCalls {
@@ -100,8 +103,8 @@ private:
 
   const std::vector<int> memberRanks;
   std::vector<Addresses> addresses;
-  Barrier enter;
-  Farewell leave;
+  /// `leave` is never broken.
+  Barrier enter, leave;
 };
 
 } // namespace cleave::rt

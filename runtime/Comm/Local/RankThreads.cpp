@@ -19,13 +19,13 @@ void RankPosition::begin(Lane lane, const char *what, std::string_view purpose) 
     place.collective = what;
     place.purpose = purpose;
   }
-  ++progress;
-  place.waiting = true;
+  progress.fetch_add(1, std::memory_order_relaxed);
+  place.waiting.store(true, std::memory_order_release);
 }
 
 void RankPosition::end(Lane lane) {
-  places[static_cast<size_t>(lane)].waiting = false;
-  ++progress;
+  places[static_cast<size_t>(lane)].waiting.store(false, std::memory_order_release);
+  progress.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool RankPosition::isWaiting() const {

@@ -92,45 +92,6 @@ TEST(ThreadPool, TurnsExceptionsIntoErrors) {
   EXPECT_TRUE(pool.parallelFor(0, 3, 1, [](size_t, size_t, unsigned) {}).ok());
 }
 
-TEST(Barrier, SeparatesRoundsOfMoreThreadsThanCores) {
-  constexpr unsigned parties = 8;
-  Barrier barrier(parties);
-  std::vector<int> slots(parties, 0);
-  std::atomic<int> mistakes{0};
-  auto party = [&](unsigned self) {
-    for (int round = 1; round <= 300; ++round) {
-      slots[self] = round;
-      if (!barrier.arriveAndWait())
-        ++mistakes;
-      for (int value : slots)
-        mistakes += value != round;
-      if (!barrier.arriveAndWait())
-        ++mistakes;
-    }
-  };
-  std::vector<std::thread> threads;
-  for (unsigned self = 0; self < parties; ++self)
-    threads.emplace_back(party, self);
-  for (std::thread &thread : threads)
-    thread.join();
-  EXPECT_EQ(mistakes, 0);
-}
-
-TEST(Barrier, BreakingWakesTheWaiting) {
-  Barrier barrier(3);
-  std::atomic<int> woken{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 2; ++i)
-    threads.emplace_back([&] { woken += !barrier.arriveAndWait(); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_EQ(woken, 0);
-  barrier.breakUp();
-  for (std::thread &thread : threads)
-    thread.join();
-  EXPECT_EQ(woken, 2);
-  EXPECT_FALSE(barrier.arriveAndWait());
-}
-
 TEST(Machine, HasCoresAndMemory) {
   const MachineInfo info = probeMachine();
   EXPECT_GE(info.usableCores, 1u);
