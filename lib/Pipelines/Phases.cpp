@@ -53,23 +53,32 @@ rt::StatusOr<OwningOpRef<ModuleOp>> readPlan(MLIRContext &context, const std::st
   if (!text.ok())
     return text.status();
   OwningOpRef<ModuleOp> plan;
+  const auto refuse = [&](const char *kind, std::string message, const char *rule) {
+    return rt::userError(kind, std::move(message))
+        .withGiven(file)
+        .withRule(rule)
+        .suggest("`cleave compile … --emit=plan` writes one");
+  };
+  constexpr const char *one = "a plan is an MLIR file with one plan.solution";
+  const ParserConfig asWritten(&context, /*verifyAfterParse=*/false);
   rt::Status read = withDiagnostics(context, [&] {
-    plan = parseSourceString<ModuleOp>(*text, ParserConfig(&context), file);
+    plan = parseSourceString<ModuleOp>(*text, asWritten, file);
     return success(bool(plan));
   });
-  if (!read.ok()) {
-    rt::Error error = read.error();
-    return rt::Error(rt::userError("plan.unreadable", error.message))
-        .at(error.where)
-        .withGiven(file)
-        .withRule("a plan is an MLIR file with one plan.solution")
-        .suggest("`cleave compile … --emit=plan` writes one");
-  }
-  if (!solutionOf(*plan))
-    return rt::userError("plan.unreadable", "the file holds no plan.solution")
-        .withGiven(file)
-        .withRule("a plan is an MLIR file with one plan.solution")
-        .suggest("`cleave compile … --emit=plan` writes one");
+  if (!read.ok())
+    return rt::Error(refuse("plan.unreadable", read.error().message, one)).at(read.error().where);
+  int64_t solutions = 0;
+  (*plan)->walk([&](plan::SolutionOp) { ++solutions; });
+  if (solutions != 1 || !solutionOf(*plan))
+    return refuse("plan.unreadable",
+                  solutions ? "the file holds " + std::to_string(solutions) + " plan.solution"
+                            : "the file holds no plan.solution",
+                  one);
+  rt::Status verified = withDiagnostics(context, [&] { return verify(*plan); });
+  if (!verified.ok())
+    return rt::Error(refuse("plan.invalid", verified.error().message,
+                            "each entry of a plan is well formed, and there once"))
+        .at(verified.error().where);
   return plan;
 }
 

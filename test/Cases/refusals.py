@@ -90,6 +90,9 @@ class Refusals(harness.Case):
         self.assertEqual(made.returncode, 0, made.stderr)
         for old, new, kind, *says in (
                 ("plan.solution", "plan.solutoin", "plan.unreadable"),
+                ("version 1", "version 99", "plan.invalid", "99"),
+                ('plan.axis "tensor" [2]', 'plan.axis "tensor" [2]\n    plan.axis "tensor" [2]',
+                 "plan.invalid", "tensor"),
                 ('"tensor" [2]', '"tensor" [3]', "plan.ranks_mismatch", "4"),
                 ("global 8", "global 9", "plan.batch_indivisible", "9"),
                 ('vocab = ["tensor"]', 'vocab = ["tensr"]', "plan.unknown_axis", "tensr", "tensor"),
@@ -108,6 +111,23 @@ class Refusals(harness.Case):
                     file.write(made.stdout.replace(old, new, 1))
                 error = self.refused_compile(kind, config(), 4, extra=["--plan", path], says=says)
                 self.assertTrue(error["rule"] or kind == "plan.unreadable", error)
+
+    def test_two_plans(self):
+        """Which of two is meant nobody can tell."""
+        made = harness.run(self.compile_command(config(), 1) + ["--emit=plan"])
+        path = self.path("plan.mlir")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(made.stdout + made.stdout)
+        self.explained(self.refused_compile("plan.unreadable", config(), 1,
+                                            extra=["--plan", path], says=["2"]))
+
+    def test_idle_pins_are_said(self):
+        """A pin that changes nothing is carried out and said."""
+        said = harness.run(self.compile_command(config(), 2, "dp=1,tp=2,zero=3,sp=1") +
+                           ["-o", self.path("train")])
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("note: zero=3 changes nothing", said.stderr + said.stdout)
+        self.assertNotIn("sp=1 changes", said.stderr + said.stdout)
 
     def test_large_batches_compile(self):
         """What is compiled is as large for a large batch; the memory that it takes is not ours."""

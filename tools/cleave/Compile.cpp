@@ -163,6 +163,9 @@ rt::Status Compilation::plan() {
   // What the recipe leaves open is what the plan says.
   if (!request.recipe.precision)
     request.recipe.precision = precisionOf(solutionOf(*chosen));
+  if (request.planFile.empty() && request.emit.empty())
+    for (const std::string &pin : idlePins(*module, request.plan))
+      tell("note: {} changes nothing on this model and these ranks\n", pin);
   noteSurvey();
   return checkBudget();
 }
@@ -203,9 +206,13 @@ rt::Status Compilation::checkBudget() {
   double memory = *cluster->deviceMemory;
   if (static_cast<double>(bytes) <= memory)
     return rt::Status::success();
-  std::string message = fmt::format("the state of a rank's parameters alone takes {:.1f} GB, a "
-                                    "device of {} has {:.1f} GB",
-                                    bytes / 1e9, cluster->name, memory / 1e9);
+  // In one unit, so that the two can be compared.
+  const bool large = memory >= 1e9;
+  const double unit = large ? 1e9 : 1e6;
+  std::string message = fmt::format(
+      "the state of a rank's parameters alone takes {:.1f} {}, a device of {} has {:.1f} {}",
+      static_cast<double>(bytes) / unit, large ? "GB" : "MB", cluster->name, memory / unit,
+      large ? "GB" : "MB");
   if (request.allowOverBudget) {
     tell("warning[plan.over_budget]: {}\n", message);
     return rt::Status::success();

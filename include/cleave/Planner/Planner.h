@@ -66,6 +66,10 @@ struct PlanRequest {
 rt::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> planFromPins(mlir::ModuleOp model,
                                                              const PlanRequest &request);
 
+/// What `request` pins beyond the usual and has no effect on its plan, as "zero=3" where one
+/// rank has each parameter to itself, or "sp=1" without a tensor axis.
+std::vector<std::string> idlePins(mlir::ModuleOp model, const PlanRequest &request);
+
 /// Whether `solution` can be carried out on `model` with `ranks` ranks: every
 /// kind, path, factor and axis exists, no operator uses an axis twice, factors
 /// can be cut, the batch divides. Diagnostics at the plan's own lines, each
