@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace cleave::rt {
@@ -119,11 +120,39 @@ std::optional<Launch> detectLaunch(Environment environment) {
     launch.numberVariable = launcher.rank;
     launch.processes = *processes;
     launch.process = numberOf(environment(launcher.rank)).value_or(0);
-    launch.localProcess = numberOf(environment(launcher.localRank)).value_or(0);
+    // Somebody has to speak, whatever the variable says.
+    launch.localProcess =
+        std::max<int64_t>(0, numberOf(environment(launcher.localRank)).value_or(0));
     launch.bringsMpi = bringsMpi(launcher, environment);
     return launch;
   }
   return std::nullopt;
+}
+
+Status checkAlone(Environment environment) {
+  for (const Launcher &launcher : launchers) {
+    const char *rank = environment(launcher.rank);
+    if (!rank || !*rank || (launcher.also && !environment(launcher.also)))
+      continue;
+    const char *size = environment(launcher.size);
+    const auto processes = numberOf(size), process = numberOf(rank);
+    // One process of one; or a number without a count, as scripts set it for their own use.
+    const bool isFirst = process && *process == 0;
+    if (isFirst && (!size || !*size || (processes && *processes == 1)))
+      continue;
+    return userError("runtime.bad_launch",
+                     fmt::format("{} and {} do not say which one of how many processes this is",
+                                 launcher.rank, launcher.size))
+        .withGiven(fmt::format("{} = {}, {}", launcher.rank, rank,
+                               size && *size ? fmt::format("{} = {}", launcher.size, size)
+                                             : fmt::format("{} is not set", launcher.size)))
+        .withRule(fmt::format("{} is a whole number from 1, and {} one from 0 below it",
+                              launcher.size, launcher.rank))
+        .suggest(fmt::format("{}=N, the number of processes that were started", launcher.size))
+        .suggest(fmt::format("env -u {} -u {} to run in this process alone", launcher.rank,
+                             launcher.size));
+  }
+  return {};
 }
 
 TransportKind transportOf(const Launch &launch, const TrainFlags &flags) {

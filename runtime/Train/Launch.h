@@ -34,6 +34,11 @@ struct Launch {
 /// are more. Nothing for a process that runs alone.
 std::optional<Launch> detectLaunch(Environment environment);
 
+/// Whether a process for which no launcher was detected was meant to be alone. Refuses
+/// (`runtime.bad_launch`) numbers of a process that say that there are more while how many
+/// cannot be read, so that N processes never train N times what one was to be a part of.
+Status checkAlone(Environment environment);
+
 /// The transport that was asked for, or the one that the launcher brings: MPI, if it
 /// does, else TCP.
 TransportKind transportOf(const Launch &launch, const TrainFlags &flags);

@@ -35,7 +35,8 @@ int report(const Error &error, bool json) {
 int reportOnce(const Error &error, bool json, const std::optional<Launch> &launch) {
   // On the host of process 0, that is the one that others may miss.
   const bool isNext = launch && launch->process == 1 && launch->localProcess == 1;
-  if (!launch || launch->localProcess == 0 || (isNext && error.kind == "comm.no_leader"))
+  const bool isFirst = !launch || launch->process == 0 || launch->localProcess == 0;
+  if (isFirst || (isNext && error.kind == "comm.no_leader"))
     return report(error, json);
   std::this_thread::sleep_for(std::chrono::seconds(1));
   return static_cast<int>(error.exitCode);
@@ -52,6 +53,7 @@ int show(const std::string &text, bool json, const std::optional<Launch> &launch
 
 /// A run in this process alone.
 StatusOr<ExitCode> runAlone(const TrainFlags &flags, const TrainParts &parts, Image image) {
+  CLEAVE_RT_RETURN_IF_ERROR(checkAlone(variable));
   const std::optional<Launch> none;
   Run run(flags, parts.kernels, parts.hooks, none, nullptr);
   CLEAVE_RT_RETURN_IF_ERROR(run.prepare(parts.image, std::move(image)));

@@ -157,7 +157,11 @@ class Meeting(process_harness.Case):
         for changes, says in (({"RANK": "4"}, "RANK = 4"), ({"RANK": "x"}, "RANK = x"),
                               ({"MASTER_ADDR": ""}, "MASTER_ADDR is not set"),
                               ({"MASTER_PORT": ""}, "MASTER_PORT is not set"),
-                              ({"MASTER_PORT": "70000"}, "MASTER_PORT = 70000")):
+                              ({"MASTER_PORT": "70000"}, "MASTER_PORT = 70000"),
+                              ({"MASTER_PORT": "0", "LOCAL_RANK": "-7"}, "MASTER_PORT = 0"),
+                              ({"MASTER_PORT": "0", "LOCAL_RANK": "3"}, "MASTER_PORT = 0"),
+                              ({"WORLD_SIZE": "4 "}, "WORLD_SIZE = 4 "),
+                              ({"RANK": "3", "WORLD_SIZE": ""}, "WORLD_SIZE is not set")):
             with self.subTest(changes=changes):
                 environment = {**variables(0, 1), "LOCAL_RANK": "0", **changes}
                 outcome = finish(self.begin(command, **environment))

@@ -127,6 +127,40 @@ TEST(Launch, TheInnermostLauncherCounts) {
             "mpiexec 2/3 local 0 mpi");
 }
 
+/// Processes that were started as several and cannot know it do not each train all.
+TEST(Launch, NumbersThatAreHalfSetAreRefused) {
+  auto kind = [](const Variables &variables) -> std::string {
+    EXPECT_FALSE(launchOf(variables));
+    const Status status = checkAlone([&](const char *name) -> const char * {
+      const auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second.c_str();
+    });
+    if (status.ok())
+      return "alone";
+    EXPECT_EQ(status.error().kind, "runtime.bad_launch");
+    EXPECT_EQ(status.error().suggestions.size(), 2u);
+    return status.error().given;
+  };
+  for (const Variables &alone :
+       std::vector<Variables>{{},
+                              {{"WORLD_SIZE", "8"}},
+                              {{"RANK", "0"}},
+                              {{"RANK", ""}, {"WORLD_SIZE", ""}},
+                              {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"TORCHELASTIC_RUN_ID", "x"}},
+                              {{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}},
+                              {{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}}}) // of no step
+    EXPECT_EQ(kind(alone), "alone");
+  EXPECT_EQ(kind({{"RANK", "2"}}), "RANK = 2, WORLD_SIZE is not set");
+  EXPECT_EQ(kind({{"RANK", "2"}, {"WORLD_SIZE", ""}}), "RANK = 2, WORLD_SIZE is not set");
+  for (const char *size : {"four", "4 ", "-4", "0", "18446744073709551620"})
+    EXPECT_EQ(kind({{"RANK", "0"}, {"WORLD_SIZE", size}}),
+              std::string("RANK = 0, WORLD_SIZE = ") + size);
+  EXPECT_EQ(kind({{"RANK", "3"}, {"WORLD_SIZE", "1"}}), "RANK = 3, WORLD_SIZE = 1");
+  EXPECT_EQ(kind({{"RANK", "x"}, {"WORLD_SIZE", "1"}}), "RANK = x, WORLD_SIZE = 1");
+  EXPECT_EQ(kind({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}}),
+            "SLURM_PROCID = 1, SLURM_STEP_NUM_TASKS is not set");
+}
+
 TEST(Launch, MpiThatIsNotThereIsRefused) {
   TrainFlags flags;
   flags.transport = TransportKind::MPI;
