@@ -40,6 +40,9 @@ constexpr Advice advices[] = {
     {EMFILE, "the process may open the files that it needs (ulimit -n)", "a higher limit"},
     {ENOMEM, "the machine has the memory that is asked for",
      "a smaller micro-batch, fewer ranks or a larger machine"},
+    {ETXTBSY, "no program that runs is written over", "another name"},
+    {EEXIST, "the name is free", "another name"},
+    {ENOTEMPTY, "the name is free", "another name"},
     {EIO, "the device works", "look at the system's log, or another device"},
 };
 

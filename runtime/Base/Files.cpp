@@ -62,22 +62,37 @@ StatusOr<MappedFile> MappedFile::open(const std::string &path) {
   if (address == MAP_FAILED)
     return systemError("file.read_failed", fmt::format("cannot map '{}'", path), errno);
   mapped.data = static_cast<const std::byte *>(address);
+  mapped.lost = LostPages(address, mapped.length);
   return mapped;
 }
 
 MappedFile::MappedFile(MappedFile &&other) noexcept
     : data(std::exchange(other.data, nullptr)), length(std::exchange(other.length, 0)),
-      name(std::move(other.name)) {}
+      name(std::move(other.name)), lost(std::move(other.lost)) {}
 
 MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
   MappedFile old(std::move(*this));
   data = std::exchange(other.data, nullptr);
   length = std::exchange(other.length, 0);
   name = std::move(other.name);
+  lost = std::move(other.lost);
   return *this;
 }
 
+Status MappedFile::checkRead() const {
+  if (!lost.found())
+    return Status::success();
+  return userError("file.read_failed",
+                   fmt::format("'{}' lost some of its {} bytes while it was read", name, length))
+      .at({name})
+      .withGiven(name)
+      .withRule("files are left as they are while a program reads them")
+      .suggest("put the whole file back, and try again (--resume goes on from a checkpoint)");
+}
+
 MappedFile::~MappedFile() {
+  // While the place is still ours.
+  lost = {};
   if (data)
     ::munmap(const_cast<std::byte *>(data), length);
 }

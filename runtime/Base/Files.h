@@ -4,6 +4,7 @@
 // standard library's.
 #pragma once
 
+#include "runtime/Base/LostPages.h"
 #include "runtime/Base/Status.h"
 
 #include <cstddef>
@@ -46,6 +47,9 @@ public:
 
   std::span<const std::byte> bytes() const { return {data, length}; }
   size_t size() const { return length; }
+  /// `file.read_failed` if something was read that the file no longer has, since it was cut
+  /// or its device failed. To be asked behind each read; what was read is zeros then.
+  Status checkRead() const;
   const std::string &path() const { return name; }
   /// Lets go of the pages under `part` (and a little around it): they stop
   /// counting as this process's resident memory and come back from the page
@@ -59,6 +63,7 @@ private:
   const std::byte *data = nullptr;
   size_t length = 0;
   std::string name;
+  LostPages lost;
 };
 
 /// The contents of a regular file; `file.read_failed` otherwise.

@@ -1,6 +1,8 @@
 // A pool whose jobs are announced by an epoch and ended by a count.
 #include "runtime/Base/ThreadPool.h"
 
+#include "runtime/Base/Uncaught.h"
+
 #include <algorithm>
 #include <exception>
 
@@ -20,11 +22,19 @@ Chunk chunkOf(size_t begin, size_t end, size_t grain, unsigned index, unsigned c
 ThreadPool::ThreadPool(unsigned workers, std::chrono::nanoseconds spin)
     : spin(spin), failures(std::max(workers, 1u)) {
   threads.reserve(failures.size() - 1);
-  for (unsigned worker = 1; worker < failures.size(); ++worker)
-    threads.emplace_back([this, worker] { serve(worker); });
+  try {
+    for (unsigned worker = 1; worker < failures.size(); ++worker)
+      threads.emplace_back([this, worker] { serve(worker); });
+  } catch (...) {
+    // The system has no more of them; no thread may outlive its object.
+    endThreads();
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { endThreads(); }
+
+void ThreadPool::endThreads() {
   stopping = true;
   epoch.fetch_add(1, std::memory_order_release);
   epoch.notify_all();
@@ -56,16 +66,6 @@ void ThreadPool::serve(unsigned worker) {
   }
 }
 
-static Status statusOf(const std::exception_ptr &failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception &exception) {
-    return internalError(std::string("a kernel threw: ") + exception.what());
-  } catch (...) {
-    return internalError("a kernel threw an unknown exception");
-  }
-}
-
 Status ThreadPool::parallelFor(size_t begin, size_t end, size_t grain, RangeBody body) {
   if (end <= begin)
     return Status::success();
@@ -87,7 +87,7 @@ Status ThreadPool::parallelFor(size_t begin, size_t end, size_t grain, RangeBody
   Status status;
   for (std::exception_ptr &failure : failures)
     if (failure && status.ok())
-      status = statusOf(failure);
+      status = errorOf(failure, "a kernel");
   if (!status.ok())
     std::ranges::fill(failures, nullptr);
   busy.store(false, std::memory_order_release);

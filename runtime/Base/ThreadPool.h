@@ -34,7 +34,8 @@ class ThreadPool {
 public:
   using RangeBody = FunctionRef<void(size_t begin, size_t end, unsigned worker)>;
 
-  /// `workers` counts the caller, so `workers - 1` threads are started.
+  /// `workers` counts the caller, so `workers - 1` threads are started. Throws what
+  /// std::thread throws where the system has no more.
   explicit ThreadPool(unsigned workers, std::chrono::nanoseconds spin = defaultSpin);
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
@@ -48,6 +49,8 @@ public:
   Status parallelFor(size_t begin, size_t end, size_t grain, RangeBody body);
 
 private:
+  void endThreads();
+
   struct Job {
     size_t begin, end, grain;
     unsigned chunks;

@@ -116,6 +116,7 @@ Status Checkpoint::readBox(std::string_view name, StateKind kind, const Shape &s
                              static_cast<size_t>(count) * sizeof(float));
                });
     shards[piece.shard].releasePages(*entry);
+    CLEAVE_RT_RETURN_IF_ERROR(shards[piece.shard].checkRead());
   }
   return Status::success();
 }

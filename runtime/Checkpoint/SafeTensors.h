@@ -49,6 +49,8 @@ public:
   /// Lets go of the tensor's pages (see MappedFile); `readFloats` and `readBox`
   /// do so themselves, so that reading a model costs no memory beyond its copy.
   void releasePages(const TensorEntry &entry) const { file.releasePages(bytes(entry)); }
+  /// Behind a look at `bytes`, as MappedFile's.
+  Status checkRead() const { return file.checkRead(); }
   /// Elements first … first + out.size() - 1, row-major, as float. F32, BF16,
   /// F16 and F64 can be read so; others are `safetensors.not_float`.
   Status readFloats(const TensorEntry &entry, uint64_t first, std::span<float> out) const;

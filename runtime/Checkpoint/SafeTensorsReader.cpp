@@ -77,7 +77,9 @@ Error notFloat(const std::string &path, const TensorEntry &entry) {
 StatusOr<SafeTensorsFile> SafeTensorsFile::open(const std::string &path) {
   CLEAVE_RT_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::open(path));
   SafeTensorsFile result(std::move(mapped));
-  CLEAVE_RT_RETURN_IF_ERROR(result.parseHeader());
+  const Status parsed = result.parseHeader();
+  CLEAVE_RT_RETURN_IF_ERROR(result.checkRead());
+  CLEAVE_RT_RETURN_IF_ERROR(parsed);
   return result;
 }
 
@@ -214,7 +216,7 @@ Status SafeTensorsFile::readFloats(const TensorEntry &entry, uint64_t first,
   const std::span<const std::byte> source = bytes(entry).subspan(first * width, out.size() * width);
   convert(entry.dtype, source.data(), out.size(), out.data());
   file.releasePages(source);
-  return Status::success();
+  return checkRead();
 }
 
 Status SafeTensorsFile::readBox(const TensorEntry &entry, const Box &box,
@@ -232,7 +234,7 @@ Status SafeTensorsFile::readBox(const TensorEntry &entry, const Box &box,
                        static_cast<uint64_t>(count), out.data() + to);
              });
   releasePages(entry);
-  return Status::success();
+  return checkRead();
 }
 
 } // namespace cleave::rt

@@ -102,6 +102,7 @@ StatusOr<MegatronIndex> readMegatronIndex(const std::string &path, uint64_t data
     reached = std::max(reached, start + size);
     index.sequences.push_back({start, static_cast<uint64_t>(length)});
   }
+  CLEAVE_RT_RETURN_IF_ERROR(file.checkRead());
   if (reached != dataBytes)
     return mismatch(path, fmt::format("the index reaches byte {} of a data file of {} bytes",
                                       reached, dataBytes));

@@ -259,6 +259,7 @@ Status TokenFile::read(uint64_t first, std::span<int32_t> out, uint64_t vocabula
     const uint64_t count = std::min<uint64_t>(run->count - skip, out.size());
     const std::byte *start = data.bytes().data() + run->byteOffset + skip * tokenWidth.bytes;
     const uint64_t good = copyAnyIds(start, count, tokenWidth, limit, out.data());
+    CLEAVE_RT_RETURN_IF_ERROR(data.checkRead());
     if (good < count)
       return userError("data.token_out_of_range",
                        fmt::format("token {} of '{}' has id {}", first + good, name,

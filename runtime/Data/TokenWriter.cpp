@@ -61,6 +61,7 @@ StatusOr<ByteTokenSummary> writeByteTokens(const std::vector<std::string> &input
       ids.resize(piece.size());
       std::ranges::transform(piece, ids.begin(),
                              [](std::byte byte) { return std::to_integer<int64_t>(byte); });
+      CLEAVE_RT_RETURN_IF_ERROR(file.checkRead());
       CLEAVE_RT_RETURN_IF_ERROR(writer.append(ids));
     }
     CLEAVE_RT_RETURN_IF_ERROR(writer.append(std::span(&options.endOfDocument, 1)));

@@ -1,6 +1,9 @@
 """Cases H01 and H03: token files that do not fit the model, or themselves."""
+import json
 import os
 import struct
+import subprocess
+import time
 
 import harness
 from harness import llama
@@ -49,6 +52,29 @@ class TokenFiles(harness.Case):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.refused(self.command(self.path("absent.bin")), "file.read_failed",
                      says=["absent.bin"])
+
+    def test_h03_files_that_are_cut_while_they_are_read(self):
+        """The pages of a mapping go; the run ends with a word, and not by a signal."""
+        data = self.tokens(harness.random_ids(97, 20000))
+        for ranks, pins in ((1, None), (2, "dp=2,zero=3,overlap=1")):
+            binary = self.compiled(llama(), ranks, pins, harness.recipe(sequence_length=8, global_batch=2))
+            log = self.fresh("log")
+            process = subprocess.Popen([binary, "--data", data, "--steps", "10000000", "--log", log,
+                                        "--json"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                       stdout=subprocess.DEVNULL, text=True)
+            self.addCleanup(process.kill)
+            deadline = time.monotonic() + harness.LIMIT
+            while not os.path.exists(log) or os.path.getsize(log) < 1000:
+                self.assertLess(time.monotonic(), deadline)
+                self.assertIsNone(process.poll())
+            os.truncate(data, 0)
+            said = process.communicate(timeout=harness.LIMIT)[1]
+            self.assertEqual(process.returncode, 2, said)
+            error = json.loads(said.strip().splitlines()[-1])["error"]
+            self.assertEqual(error["kind"], "file.read_failed")
+            self.assertIn("lost some of its 40000 bytes", error["message"])
+            self.assertTrue(error["given"] and error["rule"] and error["suggestions"], error)
+            self.tokens(harness.random_ids(97, 20000))
 
     def index(self, lengths, offsets):
         """A Megatron index of 16-bit sequences."""

@@ -212,6 +212,15 @@ class Outputs(harness.Case):
                 self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
                 self.assertEqual(json.loads(done.stdout)["error"]["kind"], "file.write_failed")
 
+    def test_folders_of_intermediate_files_that_are_not_there(self):
+        absent = self.path("absent")
+        done = harness.run([CLEAVE, "compile", self.model, "--json", "-o", self.path("train")],
+                           env={**os.environ, "TMPDIR": absent})
+        self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+        error = json.loads(done.stdout)["error"]
+        self.assertEqual((error["kind"], error["given"]), ("file.write_failed", f"TMPDIR = {absent}"))
+        self.assertTrue(error["rule"] and error["suggestions"], error)
+
     def test_closed_standard_output(self):
         for command, code in (("inspect {m} >&-", 4), ("inspect {m} >/dev/full", 4),
                               ("compile {m} --emit=nn >&-", 4),
@@ -266,6 +275,15 @@ class Readers(harness.Case):
         error = json.loads(done.stderr.strip().splitlines()[-1])["error"]
         self.assertIn(error["kind"], ("log.write_failed", "checkpoint.write_failed"))
         self.assertTrue(error["rule"] and error["suggestions"], error)
+
+    def test_threads_that_the_system_refuses(self):
+        """Their stacks are more than the process may have: an error, not an abort."""
+        command = self.command("--json", "--threads", "4096")
+        done = self.shell(f"ulimit -s 8192; ulimit -v 2000000; {command}")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        error = json.loads(done.stderr.strip().splitlines()[-1])["error"]
+        self.assertEqual(error["kind"], "runtime.no_threads")
+        self.assertTrue(error["given"] and error["rule"] and error["suggestions"], error)
 
     def test_two_runs_of_one_folder(self):
         """The second is refused; the first is not disturbed."""

@@ -13,6 +13,7 @@
 #include "runtime/Schema/Unroll.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/Signals.h"
 #include <cerrno>
@@ -136,8 +137,15 @@ public:
   /// The name of an empty file.
   rt::StatusOr<std::string> make(StringRef ending) {
     SmallString<128> path;
-    if (std::error_code error = llvm::sys::fs::createTemporaryFile("cleave", ending, path))
-      return rt::runError("file.write_failed", "cannot make a temporary file: " + error.message());
+    if (std::error_code error = llvm::sys::fs::createTemporaryFile("cleave", ending, path)) {
+      SmallString<128> folder;
+      llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, folder);
+      return rt::runError("file.write_failed", "cannot make a temporary file in '" +
+                                                   folder.str().str() + "': " + error.message())
+          .withGiven("TMPDIR = " + folder.str().str())
+          .withRule("intermediate files are written into the folder that TMPDIR names, else /tmp")
+          .suggest("TMPDIR=FOLDER, one that is there and takes files");
+    }
     paths.push_back(path.str().str());
     std::string ignored;
     llvm::sys::RemoveFileOnSignal(path, &ignored);

@@ -1,6 +1,8 @@
 // Views, communicators and threads of the ranks of a process.
 #include "runtime/Comm/Local/RankThreads.h"
 
+#include "runtime/Base/Uncaught.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -330,8 +332,14 @@ void RankThreads::fail(int rank, Error error) {
 
 Status RankThreads::run(FunctionRef<Status(World &)> body) {
   std::vector<std::thread> threads;
-  for (int rank = here.first + 1; rank < here.first + count(); ++rank)
-    threads.emplace_back([this, rank, body] { runRank(rank, body); });
+  try {
+    for (int rank = here.first + 1; rank < here.first + count(); ++rank)
+      threads.emplace_back([this, rank, body] { runRank(rank, body); });
+  } catch (...) {
+    // Those that run wait for the ones that there is no thread for.
+    fail(here.first + 1 + static_cast<int>(threads.size()),
+         errorOf(std::current_exception(), "the start of a rank"));
+  }
   runRank(here.first, body);
   for (std::thread &thread : threads)
     thread.join();
@@ -346,10 +354,8 @@ Status RankThreads::run(FunctionRef<Status(World &)> body) {
 static Status guarded(FunctionRef<Status(World &)> body, World &world) {
   try {
     return body(world);
-  } catch (const std::exception &exception) {
-    return internalError(std::string("a rank threw: ") + exception.what());
   } catch (...) {
-    return internalError("a rank threw an unknown exception");
+    return errorOf(std::current_exception(), "a rank");
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <random>
 
@@ -45,6 +46,42 @@ TEST(Checksum, MatchesTheDefinitionAndComposes) {
     EXPECT_EQ(crc32c(bytesOf(text).subspan(cut), crc32c(bytesOf(text).first(cut))),
               slowCrc32c(text));
   }
+}
+
+/// What is not in the file any more is zeros and an error, where it would be the end of the
+/// process; the other mappings, those that take its place too, are whole.
+TEST(Files, MappingsOfFilesThatAreCutAreReported) {
+  TemporaryFolder folder;
+  const std::string text(40'000, 'x');
+  for (const char *name : {"cut", "whole"})
+    ASSERT_TRUE(writeFileAtomically(folder.file(name), text).ok());
+  auto sumOf = [](const MappedFile &file) { return crc32c(file.bytes()); };
+  StatusOr<MappedFile> whole = MappedFile::open(folder.file("whole"));
+  for (int round = 0; round < 3; ++round) {
+    StatusOr<MappedFile> mapped = MappedFile::open(folder.file("cut"));
+    MappedFile cut = std::move(*mapped);
+    EXPECT_EQ(sumOf(cut), sumOf(*whole));
+    EXPECT_TRUE(cut.checkRead().ok());
+    std::filesystem::resize_file(folder.file("cut"), 10'000);
+    EXPECT_NE(sumOf(cut), sumOf(*whole));
+    const Status status = cut.checkRead();
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().kind, "file.read_failed");
+    EXPECT_NE(status.error().message.find("lost some of its 40000 bytes"), std::string::npos);
+    // Not until the end of the page, and nothing before.
+    EXPECT_EQ(std::to_integer<char>(cut.bytes()[9'999]), 'x');
+    EXPECT_EQ(std::to_integer<char>(cut.bytes()[39'999]), 0);
+    EXPECT_TRUE(whole->checkRead().ok());
+    ASSERT_TRUE(writeFileAtomically(folder.file("cut"), text).ok());
+  }
+}
+
+TEST(Files, OtherBusErrorsStayWhatTheyAre) {
+  TemporaryFolder folder;
+  ASSERT_TRUE(writeFileAtomically(folder.file("a"), std::string(9'000, 'x')).ok());
+  const StatusOr<MappedFile> watched = MappedFile::open(folder.file("a"));
+  ASSERT_TRUE(watched.ok());
+  EXPECT_EXIT(::raise(SIGBUS), testing::KilledBySignal(SIGBUS), "");
 }
 
 TEST(Files, AtomicWritesAppearWholeOrNotAtAll) {
