@@ -1,8 +1,9 @@
 // Ending a run cleanly on SIGINT, SIGTERM, SIGHUP, or SIGUSR1, which launchers pass on
 // and batch systems send before a limit. The signals are held back from
-// every thread and read from a descriptor between steps, so there is no handler
-// and no global flag; the second signal, if saving takes too long for the user,
-// kills as usual. A signal that the caller has switched off (nohup, a job in the
+// every thread and read from a descriptor between steps. A later signal, if saving
+// takes too long for the user, kills as usual; one that comes within a second of the
+// first belongs to it, since a terminal and a launcher, or a launcher and a batch system,
+// each send theirs. A signal that the caller has switched off (nohup, a job in the
 // background of a script) stays off.
 #pragma once
 

@@ -122,7 +122,10 @@ class Interrupted(harness.Case):
                 self.assertLess(time.monotonic(), deadline)
                 self.assertIsNone(process.poll(), "ended before it was asked to")
                 time.sleep(1e-3)
-            process.send_signal(number)
+            # As from a terminal and from a launcher: one request.
+            for sent in (number, signal.SIGTERM, number):
+                process.send_signal(sent)
+                time.sleep(1e-3)
             _, said = process.communicate(timeout=harness.LIMIT)
             self.assertEqual(process.returncode, 130, said)
             done = len(harness.read_log(log))

@@ -68,12 +68,41 @@ TEST(StopSignals, ABrokenPipeIsAnErrorOfTheWrite) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+/// A terminal sends one to all, and a launcher passes on its own.
+TEST(StopSignals, ThoseThatComeTogetherAreOneRequest) {
+  const int status = inChild([] {
+    StatusOr<StopSignals> stop = StopSignals::create();
+    for (int signal : {SIGINT, SIGTERM, SIGUSR1})
+      ::kill(::getpid(), signal);
+    if (!stop->requested())
+      return 1;
+    for (int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP})
+      ::kill(::getpid(), signal);
+    return stop->requested() ? 0 : 2;
+  });
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(StopSignals, OneThatComesAtTheEndIsNoFailure) {
+  const int status = inChild([] {
+    {
+      StatusOr<StopSignals> stop = StopSignals::create();
+      ::kill(::getpid(), SIGTERM);
+    }
+    return 0;
+  });
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 TEST(StopSignals, TheSecondKills) {
   const int status = inChild([] {
     StatusOr<StopSignals> stop = StopSignals::create();
     ::kill(::getpid(), SIGINT);
     while (!stop->requested()) {
     }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
     ::kill(::getpid(), SIGINT);
     std::this_thread::sleep_for(std::chrono::seconds(5));
     return 3;
