@@ -25,10 +25,12 @@ LogicalResult refuseName(Operation *op, const Twine &text, StringRef given,
   for (const std::string &name : known)
     if (!llvm::is_contained(once, name))
       once.push_back(name);
+  if (once.empty())
+    return refuse(op, text, "there is none that could be named here", "remove '" + given + "'");
   InFlightDiagnostic error = refuse(op, text, "one of " + llvm::join(once, ", "));
   if (auto near = rt::nearestName(given.str(), known))
     error.attachNote() << "suggestion: " << *near;
-  else if (!once.empty())
+  else
     error.attachNote() << "suggestion: " << once.front();
   return error;
 }

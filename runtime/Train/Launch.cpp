@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include <sys/resource.h>
+
 namespace cleave::rt {
 namespace {
 
@@ -107,6 +109,29 @@ StatusOr<std::unique_ptr<ProcessTeam>> joinOverTcp(const Launch &launch, const T
   return ProcessTeam::connect(mesh->table(), std::move(options), mesh);
 }
 
+/// Connections are files: one to every process for messages, and one for control. The limit of
+/// shells is often below what the system would allow.
+Status allowConnections(const Launch &launch) {
+  constexpr rlim_t others = 64;
+  const rlim_t needed = 2 * static_cast<rlim_t>(launch.processes) + others;
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
+    return {};
+  if (limit.rlim_max >= needed) {
+    limit.rlim_cur = needed;
+    if (::setrlimit(RLIMIT_NOFILE, &limit) == 0)
+      return {};
+  }
+  return missingError("runtime.too_few_files",
+                      fmt::format("{} processes take more open files than this one may have",
+                                  launch.processes))
+      .withGiven(fmt::format("{} = {}, ulimit -Hn = {}", launch.variable, launch.processes,
+                             limit.rlim_max))
+      .withRule("a process keeps two connections to every other, and some files")
+      .suggest(fmt::format("ulimit -n {}, on every host", needed))
+      .suggest("fewer processes with more ranks each");
+}
+
 } // namespace
 
 std::optional<Launch> detectLaunch(Environment environment) {
@@ -163,6 +188,8 @@ StatusOr<std::unique_ptr<ProcessTeam>> joinTeam(const Launch &launch, const Trai
                                                 std::string_view plugin, Environment environment,
                                                 TeamOptions options,
                                                 std::function<bool()> stopRequested) {
+  if (transportOf(launch, flags) == TransportKind::TCP)
+    CLEAVE_RT_RETURN_IF_ERROR(allowConnections(launch));
   return transportOf(launch, flags) == TransportKind::MPI
              ? joinOverMpi(launch, plugin, environment, std::move(options))
              : joinOverTcp(launch, flags, environment, std::move(options),

@@ -47,7 +47,8 @@ TransportKind transportOf(const Launch &launch, const TrainFlags &flags);
 /// openTransport), or meets (see MeetingPlace.h and tcp::meet), and connects.
 /// `runtime.transport_missing` (exit 3) where MPI is asked for and the launcher brings
 /// none, there is no plugin for this machine's MPI, or MPI knows of another number of
-/// processes than the launcher. Over TCP, the kinds of those two; `stopRequested` ends
+/// processes than the launcher. Over TCP, the kinds of those two, and
+/// `runtime.too_few_files` (exit 3) where the limit of open files is too low; `stopRequested` ends
 /// the meeting (`comm.stopped`).
 StatusOr<std::unique_ptr<ProcessTeam>> joinTeam(const Launch &launch, const TrainFlags &flags,
                                                 std::string_view plugin, Environment environment,

@@ -100,6 +100,8 @@ class Refusals(harness.Case):
                 ('plan.assign "block"', 'plan.assign "blok"', "plan.unknown_kind", "block"),
                 ('"mlp.gate"', '"mlp.gat"', "plan.unknown_path", "mlp.gate"),
                 ('{ffn = ["tensor"]}', '{fnn = ["tensor"]}', "plan.unknown_factor", "ffn"),
+                ('"head.loss.scale" {}', '"head.loss.scale" {vocab = ["tensor"]}',
+                 "plan.unknown_factor", "remove 'vocab'"),
                 ('"mlp.up_proj.weight"', '"mlp.upp_proj.weight"', "plan.unknown_parameter",
                  "mlp.up_proj.weight"),
                 ('vocab = ["tensor"]', 'vocab = ["tensor", "tensor"]', "plan.axis_used_twice"),

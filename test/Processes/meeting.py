@@ -168,6 +168,19 @@ class Meeting(process_harness.Case):
                 self.assertRefused(outcome, "runtime.bad_launch", 2, says)
         self.assertFalse(os.path.exists(log))
 
+    def test_limits_of_open_files(self):
+        """A low one is raised as far as it may be; where that is too little, it is said."""
+        limited = ["bash", "-c", 'ulimit -Sn 16; exec "$@"', "sh"]
+        command, log = self.golden_command(self.binary(), 3)
+        port = free_port()
+        here = [self.begin(limited + command, **variables(rank, port)) for rank in range(4)]
+        for process in here:
+            self.assertDone(finish(process))
+        self.assertEqual(numbers(log), self.alone(3))
+        limited[2] = 'ulimit -n 16; exec "$@"'
+        outcome = finish(self.begin(limited + command, **variables(0, free_port())))
+        self.assertRefused(outcome, "runtime.too_few_files", 3, "ulimit -Hn = 16", "ulimit -n 72")
+
     def test_a_number_that_two_have(self):
         port = free_port()
         command, log = self.golden_command(self.binary(), 3)
