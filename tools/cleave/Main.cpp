@@ -22,6 +22,7 @@ std::span<const Subcommand> subcommands() {
        runInspect},
       {"compile", "compile a model into a training binary, or print a phase of it", runCompile},
       {"verify", "run two layouts of a model step by step and name where they differ", runVerify},
+      {"validate", "compare the cost model with a table of published measurements", runValidate},
       {"tokens", "write the bytes of text files as a token file to train on", runTokens},
   };
   return all;

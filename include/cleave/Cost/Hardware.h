@@ -1,0 +1,105 @@
+//===- Hardware.h - What a device and its links do -------------------------===//
+//
+// The numbers of `share/hardware/*.json`: peaks from data sheets, and efficiency
+// curves that were fitted to published measurements of single kernels and single
+// collectives. Each has its source in the file. None was fitted to training runs.
+//
+// Rates are dense ones: data sheets often print twice as much, for matrices half of
+// whose elements are zero.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "cleave/Cost/Units.h"
+#include "runtime/Base/Status.h"
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cleave::cost {
+
+/// The width of what a matrix product reads, in bits: 16 (bf16, fp16), 8, 4.
+using Width = int;
+
+/// An output tile of a product's kernel: rows, columns, and its share of the best rate.
+struct Tile {
+  int64_t rows = 0, columns = 0;
+  double share = 1;
+};
+
+/// Matrix products: t = start + max(2mnk / rate(k) · waste, bytes / bandwidth).
+struct ProductCurve {
+  /// The best rate seen, by width.
+  std::map<Width, OperationsPerSecond> rate;
+  /// k at which half the rate is reached, by width: rate(k) = rate / (1 + depth/k).
+  std::map<Width, double> depth;
+  std::vector<Tile> tiles;
+  /// Multiprocessors: tiles are done in waves of so many.
+  int64_t units = 1;
+  /// Waste is (multiprocessor time given / used) to this power; 1: no splitting of tiles.
+  double waveExponent = 0.35;
+  Seconds start;
+  /// Turning an operand into 8 or 4 bits: a launch (of its own where one scale is for the whole
+  /// operand), and how often it is read and written.
+  Seconds castStart;
+  double castPasses = 1, blockCastPasses = 1;
+};
+
+/// An attention kernel: rate(s) = rate / (1 + ramp/s), causal work.
+struct AttentionCurve {
+  OperationsPerSecond forward, backward;
+};
+
+/// Links of one domain: t = start + hop·(n−1) + x + √(x·ramp), x = bytes·(n−1)/n / bandwidth.
+struct LinkCurve {
+  /// Devices that the links join.
+  int64_t domain = 1;
+  Seconds start, hop, ramp;
+  /// Bytes/s of one device and direction, as reached by large exchanges.
+  BytesPerSecond bandwidth;
+  /// Times the bandwidth where the switch itself adds (6 devices or more).
+  double inSwitch = 1;
+  /// Times the bandwidth with two devices.
+  double pair = 1;
+};
+
+/// The network between domains, of one device.
+struct NetworkCurve {
+  BytesPerSecond bandwidth;
+  /// The share of it that exchanges reach.
+  double share = 0.75;
+  Seconds start, hop;
+};
+
+struct Device {
+  std::string name;
+  Bytes memory;
+  BytesPerSecond bandwidth;
+  /// Of the data sheet, dense, by width.
+  std::map<Width, OperationsPerSecond> peak;
+  ProductCurve product;
+  /// By name: "flash1", "flash2", "flash3", "window" (short windows).
+  std::map<std::string, AttentionCurve> attention;
+  /// Share of the memory's bandwidth that a streaming kernel reaches.
+  double streaming = 0.85;
+  /// The clock in a step, which heats, against the one of a short measurement.
+  double sustainedClock = 1;
+  LinkCurve link;
+  NetworkCurve network;
+
+  /// The rate for `width`, or that of the next wider one.
+  OperationsPerSecond rateOf(Width width) const;
+  double depthOf(Width width) const;
+  BytesPerSecond streamingBandwidth() const { return bandwidth * streaming; }
+};
+
+/// `share`/hardware/`name`.json. Errors: `device.unknown` with the known ones, and those
+/// of the reader (`device.*`).
+rt::StatusOr<Device> readDevice(const std::string &share, const std::string &name);
+
+/// The names of the devices in `share`, in alphabetical order.
+std::vector<std::string> deviceNames(const std::string &share);
+
+} // namespace cleave::cost

@@ -1,0 +1,65 @@
+//===- HostProfile.h - The software that runs a step -----------------------===//
+//
+// Two runs of one layout on one machine differ by what drives it: which attention
+// kernel, what is fused, who waits for which exchange, where a gradient is kept.
+// None of this is physics, so it is an input, in a file of `share/hosts`. What a
+// profile says must be known of the software (its documents, its source, the release
+// that was used); it is never chosen to meet a measurement.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "cleave/Cost/Units.h"
+#include "runtime/Base/Status.h"
+#include <string>
+#include <vector>
+
+namespace cleave::cost {
+
+struct HostProfile {
+  std::string name;
+  /// A kernel of `Device::attention`, or "unfused": scores are kept in memory.
+  std::string attention = "flash3";
+  /// Products of one input run as one.
+  bool mergesProducts = true;
+  /// Chains of elementwise operators run as one kernel.
+  bool fusesElementwise = true;
+  /// What memory-bound kernels move, against the least that they must.
+  double memoryPasses = 1.2;
+  /// Bytes moved for each element of a statistic over a dimension (the loss over the
+  /// vocabulary), forward and backward.
+  Bytes statisticBytes{18};
+  /// Time of the host for each launch; 0 where a graph is replayed.
+  Seconds launch;
+  /// Launches for each unit of work that the graph has.
+  double launchesPerPiece = 1.6;
+  /// Further launches for each expert of a rank, by width of products.
+  double launchesPerExpert16 = 4, launchesPerExpert8 = 18, launchesPerExpertScaled = 36;
+  /// The share of tensor-parallel exchanges that runs beside products.
+  double hiddenTensor = 0;
+  /// The share of expert exchanges that runs beside others' work.
+  double hiddenExperts = 0;
+  /// Gradients are summed, and parameters gathered, beside backward and forward.
+  bool overlapsData = true;
+  /// Stages are sent while others compute.
+  bool overlapsSends = true;
+  /// Products of before cuBLAS 12 do not split the last wave of tiles.
+  bool splitsWaves = true;
+  /// Stages of a pipeline were given layers so that they take equal times.
+  bool balancesStages = false;
+  /// What a gradient takes in memory and in its exchange, for each parameter.
+  Bytes gradient{4}, gradientExchange{4};
+  /// What is kept of each element of a statistic from its forward to the end of its backward.
+  Bytes statisticKept{6};
+  /// Masks of dropout that a layer keeps, of a byte for each element between layers.
+  double dropoutMasks = 0;
+  /// What the update reads and writes for each parameter.
+  Bytes update{34};
+  /// Once a step: loss reduction, logging, data.
+  Seconds step{20e-3};
+};
+
+/// `share`/hosts/`name`.json. Errors: `host.unknown` with the known ones, `host.*`.
+rt::StatusOr<HostProfile> readHostProfile(const std::string &share, const std::string &name);
+
+} // namespace cleave::cost

@@ -1,0 +1,57 @@
+//===- Kernels.h - The time of one kernel ----------------------------------===//
+//
+// Closed forms of a device's curves. Sizes are those of one rank, in elements.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "cleave/Cost/Hardware.h"
+#include "cleave/Cost/HostProfile.h"
+#include <optional>
+
+namespace cleave::cost {
+
+/// A product of m × k by k × n.
+struct ProductSize {
+  double m = 1, n = 1, k = 1;
+  Width width = 16;
+  /// Moved for each element of the result: 8 where it is added to an fp32 gradient.
+  double resultBytes = 2;
+  /// Below 16 bits: the left operand is cast for this product, with a scale for each small block
+  /// or for the whole.
+  bool casts = true, blockScaled = false;
+};
+
+/// start + max(2mnk / (rate · waste⁻¹ / (1 + depth/k)), bytes / (0.8 · bandwidth)), and below
+/// 16 bits the cast of the left operand. `clock` multiplies the rate: 1 for a kernel measured
+/// alone, Device::sustainedClock in a step.
+Seconds productTime(const Device &device, const ProductSize &size, double clock,
+                    bool splitsWaves = true);
+
+/// Products of `groups` matrices at once, each with m/groups rows: half the rate at 300 rows of
+/// a group, and at least the time to read all matrices.
+Seconds groupedProductTime(const Device &device, const ProductSize &size, double groups,
+                           double clock);
+
+/// Attention of one rank.
+struct ScoresSize {
+  /// Queries × heads, all sequences.
+  double queries = 1;
+  /// Keys of a sequence.
+  double keys = 1;
+  double keyWidth = 64, valueWidth = 64;
+  std::optional<double> window;
+};
+
+/// Forward: 2 · queries · keys/2 · (keyWidth + valueWidth) operations at rate / (1 + 675/keys),
+/// at most 64 wide 0.85 of that; backward 2.5 times as many. "unfused": products over all keys,
+/// and 14 bytes a score forward, 18 backward.
+Seconds scoresTime(const Device &device, const std::string &kernel, const ScoresSize &size,
+                   bool backward, double clock);
+
+/// A kernel that does nothing but move bytes.
+inline Seconds streamTime(const Device &device, Bytes bytes) {
+  return bytes / device.streamingBandwidth();
+}
+
+} // namespace cleave::cost

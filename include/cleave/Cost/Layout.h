@@ -1,0 +1,71 @@
+//===- Layout.h - How a step is laid over devices ----------------------------===//
+//
+// The degrees of a plan, as the cost model needs them: plain numbers, from pins, from
+// a plan or from a published row.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "cleave/Cost/Hardware.h"
+#include <cstdint>
+#include <string>
+
+namespace cleave::cost {
+
+/// What is computed again before its backward.
+enum class Recompute {
+  None,
+  /// The scores of attention.
+  Scores,
+  /// All but the products that are costly to repeat: some 45 % of a forward.
+  Some,
+  /// Every second layer whole.
+  EverySecond,
+  /// Every third layer whole.
+  EveryThird,
+  All,
+};
+
+/// Who keeps the state of a parameter.
+enum class Sharing {
+  /// Every replica all of it.
+  None,
+  /// The optimizer's state is shared out (ZeRO-1): sums are scattered, parameters gathered.
+  Optimizer,
+  /// Gradients too (ZeRO-2), parameters whole in forward and backward.
+  Gradients,
+  /// Parameters too, gathered layer by layer (ZeRO-3).
+  Parameters,
+};
+
+struct Layout {
+  int64_t devices = 1;
+  int64_t tensor = 1, context = 1, pipeline = 1, expert = 1, data = 1;
+  /// Activations between blocks are cut along the sequence by the tensor axis.
+  bool sequence = false;
+  /// Stages on each rank of the pipeline.
+  int64_t stagesPerRank = 1;
+  /// A schedule of lib/Schedule, or "zb-2p".
+  std::string schedule = "1f1b";
+  Sharing sharing = Sharing::None;
+  /// State is shared in groups of so many replicas; 0: all of them.
+  int64_t sharingGroup = 0;
+  /// Sequences.
+  int64_t microBatch = 1, globalBatch = 1;
+  /// Tokens.
+  int64_t sequenceLength = 1;
+  /// Of the operands of matrix products in layers.
+  Width width = 16;
+  /// Low-precision operands have a scale for each small block (mxfp8, nvfp4).
+  bool blockScaled = false;
+  /// What is gathered of a shared parameter, for each element.
+  Bytes gathered{2};
+  Recompute recompute = Recompute::None;
+
+  /// Micro-batches of a step.
+  int64_t microBatches() const {
+    return std::max<int64_t>(1, globalBatch / std::max<int64_t>(1, data * microBatch));
+  }
+};
+
+} // namespace cleave::cost

@@ -1,0 +1,90 @@
+//===- Kernels.cpp - The time of one kernel --------------------------------===//
+
+#include "cleave/Cost/Kernels.h"
+
+namespace cleave::cost {
+
+/// Of the memory's bandwidth, in the operands of a product.
+static constexpr double kProductStreaming = 0.8;
+/// Without splitting, most of an unfilled wave is lost (cuBLAS 11; costmodel.md 3.1).
+static constexpr double kUnsplitWaves = 0.8;
+/// Rows of a group at which a grouped product has half its rate (costmodel.md 4, prior).
+static constexpr double kHalfRows = 300;
+
+/// Multiprocessor time given by used, over the best tile's share of the rate.
+static double wasteOf(const ProductCurve &curve, double m, double n, double exponent) {
+  double best = 1e30;
+  for (const Tile &tile : curve.tiles) {
+    const double area = static_cast<double>(tile.rows) * static_cast<double>(tile.columns);
+    const double tiles = std::ceil(m / static_cast<double>(tile.rows)) *
+                         std::ceil(n / static_cast<double>(tile.columns));
+    const double units = static_cast<double>(curve.units);
+    const double given = std::ceil(tiles / units) * units * area;
+    best = std::min(best, std::pow(given / (m * n), exponent) / tile.share);
+  }
+  return best;
+}
+
+static Seconds castTime(const Device &device, const ProductSize &s) {
+  if (s.width >= 16 || !s.casts)
+    return {};
+  const ProductCurve &curve = device.product;
+  const double passes = s.blockScaled ? curve.blockCastPasses : curve.castPasses;
+  return (s.blockScaled ? Seconds() : curve.castStart) +
+         streamTime(device, Bytes(s.m * s.k * (2 + s.width / 8.0) * passes));
+}
+
+Seconds productTime(const Device &device, const ProductSize &s, double clock, bool splitsWaves) {
+  const ProductCurve &curve = device.product;
+  const double waste = wasteOf(curve, s.m, s.n, splitsWaves ? curve.waveExponent : kUnsplitWaves);
+  const Operations work(2 * s.m * s.n * s.k * waste * (1 + device.depthOf(s.width) / s.k));
+  const Bytes bytes(s.width / 8.0 * s.k * (s.m + s.n) + s.resultBytes * s.m * s.n);
+  const Seconds time = curve.start + std::max(work / (device.rateOf(s.width) * clock),
+                                              bytes / (device.bandwidth * kProductStreaming));
+  return time + castTime(device, s);
+}
+
+Seconds groupedProductTime(const Device &device, const ProductSize &s, double groups,
+                           double clock) {
+  const double rows = s.m / groups;
+  const Operations work(2 * s.m * s.n * s.k * (1 + kHalfRows / rows));
+  const Bytes matrices(groups * s.n * s.k * s.width / 8.0);
+  const Seconds time =
+      device.product.start + std::max(work / (device.rateOf(s.width) * clock),
+                                      matrices / (device.bandwidth * kProductStreaming));
+  return time + castTime(device, s);
+}
+
+/// Products over the whole square, and scores that go through memory.
+static Seconds unfusedScores(const Device &device, const ScoresSize &s, bool backward,
+                             double clock) {
+  // Heads whose width is no multiple of 8 use a slow kernel and unaligned accesses.
+  const bool aligned = std::fmod(s.keyWidth, 8) == 0;
+  const double scores = s.queries * s.keys;
+  const Operations work(2 * scores * (s.keyWidth + s.valueWidth) * (backward ? 2 : 1));
+  const Bytes bytes(scores * (backward ? 18 : 14) * (aligned ? 1 : 2));
+  return work / (device.rateOf(16) * (clock * 0.75 * (aligned ? 1 : 0.25))) +
+         streamTime(device, bytes);
+}
+
+Seconds scoresTime(const Device &device, const std::string &kernel, const ScoresSize &s,
+                   bool backward, double clock) {
+  if (kernel == "unfused")
+    return unfusedScores(device, s, backward, clock);
+  const bool windowed = s.window && *s.window < s.keys;
+  auto it = device.attention.find(windowed && device.attention.count("window") ? "window" : kernel);
+  if (it == device.attention.end())
+    it = device.attention.find("flash2");
+  OperationsPerSecond rate = (backward ? it->second.backward : it->second.forward) * clock;
+  // A causal mask halves the work and doubles the ramp: 2.7 x 250 keys (costmodel.md 3.2).
+  constexpr double ramp = 2.7 * 250;
+  const double keys = windowed ? *s.window : s.keys / 2;
+  if (!windowed)
+    rate = rate / (1 + ramp / s.keys);
+  if (!windowed && s.keyWidth <= 64)
+    rate = rate * 0.85;
+  const Operations work(2 * s.queries * keys * (s.keyWidth + s.valueWidth) * (backward ? 2.5 : 1));
+  return work / rate + device.product.start;
+}
+
+} // namespace cleave::cost

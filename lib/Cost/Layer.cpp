@@ -1,0 +1,351 @@
+//===- Layer.cpp - The time of one layer -----------------------------------===//
+
+#include "cleave/Cost/Collectives.h"
+#include "cleave/Cost/Kernels.h"
+#include "cleave/Cost/Prediction.h"
+#include "llvm/ADT/STLExtras.h"
+#include <numeric>
+#include <set>
+
+namespace cleave::cost {
+
+/// Compute slows down by this share of the exchanges that run beside it (costmodel.md 4, prior).
+static constexpr double kBeside = 0.15;
+/// Memory passes of the backward, against those of the forward (costmodel.md 3.3).
+static constexpr double kBackwardPasses = 1.7;
+/// The share of a statistic's bytes that the forward moves.
+static constexpr double kStatisticForward = 0.4;
+/// What "some" recomputation repeats of a forward (costmodel.md 3.5).
+static constexpr double kSomeRecomputed = 0.45;
+/// Rows of experts go in pieces of unequal sizes, at a share of the links' rate that equal ones
+/// reach (costmodel.md 3.4, prior: 0.55 of the data sheet's).
+static constexpr double kUnevenExperts = 0.69;
+/// Launches of a backward, against those of the forward.
+static constexpr double kBackwardLaunches = 1.6;
+
+LayerParts &LayerParts::operator+=(const LayerParts &o) {
+  products += o.products;
+  scores += o.scores;
+  passes += o.passes;
+  tensor += o.tensor;
+  context += o.context;
+  experts += o.experts;
+  return *this;
+}
+
+static int64_t sizeOf(const KindWork &kind, llvm::StringRef dim) {
+  for (const Weight &weight : kind.weights)
+    for (const Extent &e : weight.extents)
+      if (e.name == dim)
+        return e.size;
+  return 0;
+}
+
+Cuts cutsOf(const KindWork &kind, const Layout &layout) {
+  Cuts cuts;
+  Cut &plain = cuts.plain;
+  plain.open = {{"batch", static_cast<double>(layout.microBatch)},
+                {"sequence", static_cast<double>(layout.sequenceLength)}};
+  plain.ways["sequence"] = static_cast<double>(layout.context);
+  plain.tensor = static_cast<double>(layout.tensor);
+  plain.sequence = layout.sequence;
+  cuts.routed = plain;
+  if (layout.tensor > 1) {
+    // Key heads take the part of the axis that divides them, the queries of a head the rest.
+    const int64_t heads = std::max<int64_t>(1, sizeOf(kind, "kv_head"));
+    const int64_t keys = std::gcd(layout.tensor, heads);
+    plain.tensorDims = {"kv_head", "group", "ffn", "vocab"};
+    plain.ways["kv_head"] = static_cast<double>(keys);
+    plain.ways["group"] = static_cast<double>(layout.tensor / keys);
+    plain.ways["ffn"] = plain.ways["vocab"] = plain.tensor;
+    // Tokens go to experts from all tensor ranks alike.
+    if (layout.sequence)
+      cuts.routed.ways["sequence"] *= plain.tensor;
+    cuts.routed.sequence = false;
+  }
+  cuts.routed.ways["expert"] = static_cast<double>(layout.expert);
+  return cuts;
+}
+
+bool isRouted(const KindWork &kind, const Extents &extents) {
+  for (const Product &product : kind.products)
+    if (product.isPicked)
+      for (const Extent &row : product.rows)
+        if (row.size > 0 &&
+            llvm::any_of(extents, [&](const Extent &e) { return e.name == row.name; }))
+          return true;
+  return false;
+}
+
+WeightCount weightsOf(const KindWork &kind, const Layout &layout) {
+  const Cuts cuts = cutsOf(kind, layout);
+  WeightCount count;
+  for (const Weight &weight : kind.weights)
+    (weight.isPicked ? count.experts : count.plain) +=
+        (weight.isPicked ? cuts.routed : cuts.plain).gathered(weight.extents);
+  return count;
+}
+
+namespace {
+
+/// Adds up one layer.
+class LayerClock {
+public:
+  LayerClock(const KindWork &kind, const Device &device, const HostProfile &host,
+             const Layout &layout)
+      : kind(kind), device(device), host(host), layout(layout), cuts(cutsOf(kind, layout)),
+        clock(device.sustainedClock) {}
+
+  LayerTimes run() {
+    addProducts();
+    addScores();
+    addPasses();
+    addHost();
+    addRecompute();
+    return times;
+  }
+
+private:
+  LayerParts &forward() { return times.forwardParts; }
+  LayerParts &backward() { return times.backwardParts; }
+
+  /// Products of one input, as one where the host merges them.
+  std::vector<std::vector<const Product *>> groups() const {
+    std::map<std::pair<int, bool>, std::vector<const Product *>> byInput;
+    std::vector<std::vector<const Product *>> out;
+    for (const Product &product : kind.products)
+      if (host.mergesProducts)
+        byInput[{product.input, product.isPicked}].push_back(&product);
+      else
+        out.push_back({&product});
+    for (auto &[input, products] : byInput)
+      out.push_back(products);
+    return out;
+  }
+
+  /// 4-bit operands have a scale for the whole beside those of blocks.
+  bool isBlockScaled() const { return layout.blockScaled && layout.width == 8; }
+
+  void addProducts() {
+    std::set<int> entered;
+    for (const auto &group : groups()) {
+      const Product &first = *group.front();
+      double columns = 0;
+      for (const Product *product : group)
+        columns += (first.isPicked ? cuts.routed : cuts.plain).gathered(product->columns);
+      if (first.isPicked)
+        addRouted(group, columns, entered.insert(first.input).second);
+      else
+        addPlain(group, columns, entered.insert(first.input).second);
+      ++pieces;
+    }
+  }
+
+  void addPlain(const std::vector<const Product *> &group, double columns, bool isNewInput) {
+    const Product &first = *group.front();
+    // What is summed over a cut dimension, or makes one, has all tokens of the tensor ranks.
+    const auto cut = [&](const Extents &extents) {
+      return llvm::any_of(extents, [&](const Extent &e) { return cuts.plain.isTensor(e.name); });
+    };
+    const bool enters = llvm::any_of(group, [&](const Product *p) { return cut(p->columns); });
+    const bool leaves = cut(first.summed);
+    const double rows =
+        enters || leaves ? cuts.plain.gathered(first.rows) : cuts.plain.elements(first.rows);
+    const double summed = cuts.plain.gathered(first.summed);
+    const bool isStatistic = llvm::any_of(first.columns, [&](const Extent &e) {
+      return llvm::any_of(kind.passes, [&](const Pass &pass) {
+        return pass.kind == PassKind::Statistic &&
+               llvm::any_of(pass.reads.front().extents,
+                            [&](const Extent &read) { return read.name == e.name; });
+      });
+    });
+    // The classifier and routers stay in 16 bits.
+    const Width width = isStatistic ? 16 : layout.width;
+    // Input and gradient are cast once each; the weights' gradient takes them as they are.
+    auto product = [&](double m, double n, double k, double resultBytes, bool casts) {
+      return productTime(device, {m, n, k, width, resultBytes, casts, isBlockScaled()}, clock,
+                         host.splitsWaves);
+    };
+    forward().products += product(rows, columns, summed, 2, true);
+    const Seconds weights = product(columns, summed, rows, 8, false);
+    backward().products += product(rows, summed, columns, 2, true) + weights;
+    times.weightGradients += weights;
+    if (enters && isNewInput)
+      exchangeTensor(Bytes(rows * summed * 2), /*enters=*/true);
+    if (leaves && !enters)
+      exchangeTensor(Bytes(rows * columns * 2), /*enters=*/false);
+  }
+
+  /// Into the tensor ranks' part of a layer, or out of it.
+  void exchangeTensor(Bytes bytes, bool enters) {
+    const Group group{layout.tensor, std::min(layout.tensor, device.link.domain)};
+    const double waited = 1 - host.hiddenTensor;
+    if (layout.sequence) {
+      forward().tensor += waited * exchangeTime(device, Exchange::AllGather, group, bytes);
+      backward().tensor += waited * exchangeTime(device, Exchange::ReduceScatter, group, bytes);
+    } else {
+      (enters ? backward() : forward()).tensor +=
+          waited * exchangeTime(device, Exchange::AllReduce, group, bytes);
+    }
+  }
+
+  void addRouted(const std::vector<const Product *> &group, double columns, bool isNewInput) {
+    const Product &first = *group.front();
+    const double rows = cuts.routed.gathered(first.rows);
+    const double summed = cuts.routed.gathered(first.summed);
+    const double here = std::max(1., cuts.routed.gathered({first.picked}));
+    auto product = [&](double m, double n, double k, bool casts) {
+      return groupedProductTime(device, {m, n, k, layout.width, 2, casts, isBlockScaled()}, here,
+                                clock);
+    };
+    forward().products += product(rows, columns, summed, true);
+    const Seconds weights = product(rows, summed, columns, false);
+    backward().products += product(rows, summed, columns, true) + weights;
+    times.weightGradients += weights;
+    experts = here;
+    if (first.spreads && isNewInput)
+      moveRows(first, rows, summed, layout.expert > 1 ? 2 : 1);
+    for (const Product *p : group)
+      if (p->gathers)
+        moveRows(*p, rows, cuts.routed.gathered(p->columns), 1);
+  }
+
+  /// Rows of all choices are sorted by expert, and go to the rank that has it, or back.
+  void moveRows(const Product &product, double rows, double width, int copies) {
+    const Seconds copy = streamTime(device, Bytes(rows * width * 4 * copies * host.memoryPasses));
+    forward().passes += copy;
+    backward().passes += kBackwardPasses * copy;
+    pieces += copies;
+    if (layout.expert <= 1)
+      return;
+    double choices = 1;
+    for (const Extent &row : product.rows)
+      if (row.size > 0)
+        choices *= static_cast<double>(row.size);
+    const int64_t near =
+        std::min(layout.expert, std::max<int64_t>(1, device.link.domain / layout.tensor));
+    const auto domains = (layout.expert + near - 1) / near;
+    Seconds time = exchangeTime(device, Exchange::AllToAll, {near, near},
+                                Bytes(rows * width * 2 / kUnevenExperts));
+    if (domains > 1) {
+      // A token crosses once for each domain that has one of its experts.
+      const double crossing = rows / choices * std::min(choices, static_cast<double>(domains));
+      time = std::max(time, exchangeTime(device, Exchange::AllToAll, {domains, 1},
+                                         Bytes(crossing * width * 2)));
+    }
+    forward().experts += (1 - host.hiddenExperts) * time;
+    backward().experts += (1 - host.hiddenExperts) * time;
+  }
+
+  void addScores() {
+    for (const Scores &s : kind.scores) {
+      ScoresSize size;
+      size.keyWidth = static_cast<double>(s.queries.back().size);
+      size.valueWidth = static_cast<double>(s.values.back().size);
+      size.queries = cuts.plain.gathered(s.queries) / size.keyWidth;
+      size.keys = static_cast<double>(layout.sequenceLength);
+      if (s.window)
+        size.window = static_cast<double>(*s.window);
+      const Seconds ahead = scoresTime(device, host.attention, size, false, clock);
+      const Seconds back = scoresTime(device, host.attention, size, true, clock);
+      forward().scores += ahead;
+      backward().scores += back;
+      ++pieces;
+      if (layout.context > 1) {
+        const Bytes bytes(2 * static_cast<double>(layout.context) *
+                          (cuts.plain.gathered(s.keys) + cuts.plain.gathered(s.values)));
+        const Group group{layout.context, std::max<int64_t>(1, device.link.domain / layout.tensor)};
+        const Seconds time = exchangeTime(device, Exchange::AllGather, group, bytes);
+        forward().context += above(time, ahead) + kBeside * std::min(time, ahead);
+        backward().context += above(2 * time, back) + kBeside * std::min(2 * time, back);
+      }
+    }
+  }
+
+  double elementsOf(const Extents &extents) const {
+    return isRouted(kind, extents) ? cuts.routed.gathered(extents) : cuts.plain.elements(extents);
+  }
+
+  void addPasses() {
+    std::map<int, double> chains;
+    for (const auto &[i, pass] : llvm::enumerate(kind.passes)) {
+      if (pass.kind == PassKind::Statistic) {
+        const double elements = elementsOf(pass.reads.front().extents);
+        const Seconds time = streamTime(device, host.statisticBytes * elements);
+        forward().passes += kStatisticForward * time;
+        backward().passes += (1 - kStatisticForward) * time;
+        ++pieces;
+        continue;
+      }
+      const int chain = host.fusesElementwise ? pass.chain : static_cast<int>(i);
+      double &elements = chains[chain];
+      auto inChain = [&](int maker) {
+        return host.fusesElementwise && maker >= 0 && kind.passes[maker].chain == chain;
+      };
+      for (const Pass::Operand &read : pass.reads)
+        // What a pass of the same chain made is neither written nor read.
+        elements += inChain(read.maker) ? -elementsOf(read.extents) : elementsOf(read.extents);
+      for (const Pass::Operand &write : pass.writes)
+        elements += elementsOf(write.extents);
+    }
+    for (const auto &[chain, elements] : chains) {
+      const Seconds time = streamTime(device, Bytes(elements * 2 * host.memoryPasses));
+      forward().passes += time;
+      backward().passes += kBackwardPasses * time;
+      ++pieces;
+    }
+  }
+
+  /// A device that waits for its host takes the host's time; near each other both show.
+  void addHost() {
+    const double perExpert = layout.width == 16   ? host.launchesPerExpert16
+                             : layout.blockScaled ? host.launchesPerExpertScaled
+                                                  : host.launchesPerExpert8;
+    const Seconds launching = host.launch * (pieces * host.launchesPerPiece + experts * perExpert);
+    auto both = [](Seconds a, Seconds b) {
+      return Seconds(std::pow(std::pow(a.value, 4) + std::pow(b.value, 4), 0.25));
+    };
+    times.forward = both(forward().sum(), launching);
+    times.backward = both(backward().sum(), kBackwardLaunches * launching);
+  }
+
+  void addRecompute() {
+    switch (layout.recompute) {
+    case Recompute::None:
+      return;
+    case Recompute::Scores:
+      times.recompute = forward().scores;
+      return;
+    case Recompute::Some:
+      times.recompute = kSomeRecomputed * times.forward;
+      return;
+    case Recompute::EverySecond:
+      times.recompute = 0.5 * times.forward;
+      return;
+    case Recompute::EveryThird:
+      times.recompute = times.forward / 3;
+      return;
+    case Recompute::All:
+      times.recompute = times.forward;
+      return;
+    }
+  }
+
+  const KindWork &kind;
+  const Device &device;
+  const HostProfile &host;
+  const Layout &layout;
+  const Cuts cuts;
+  const double clock;
+  LayerTimes times;
+  double pieces = 0, experts = 0;
+};
+
+} // namespace
+
+LayerTimes layerTimes(const KindWork &kind, const Device &device, const HostProfile &host,
+                      const Layout &layout) {
+  return LayerClock(kind, device, host, layout).run();
+}
+
+} // namespace cleave::cost

@@ -1,0 +1,89 @@
+//===- Steps.cpp - Predicting a table of training steps ---------------------===//
+
+#include "cleave/Frontend/Model.h"
+#include "lib/Validate/StepRow.h"
+#include "lib/Validate/Tables.h"
+#include <fmt/format.h>
+
+namespace cleave::validate {
+
+namespace {
+
+/// The work of each model once.
+class Models {
+public:
+  rt::StatusOr<const cost::ModelWork *> of(const std::string &config, const std::string &file) {
+    auto it = known.find(config);
+    if (it != known.end())
+      return &it->second;
+    CLEAVE_RT_ASSIGN_OR_RETURN(const frontend::ModelDescription model,
+                               frontend::readModelText(config, file));
+    if (rt::Status s = frontend::refuseUntrained(model); !s.ok())
+      return s;
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    mlir::OwningOpRef<mlir::ModuleOp> module = frontend::importModel(model, context);
+    auto work = cost::workOf(*module);
+    if (!work)
+      return rt::internalError("a model without layers");
+    return &known.emplace(config, std::move(*work)).first->second;
+  }
+
+private:
+  std::map<std::string, cost::ModelWork> known;
+};
+
+} // namespace
+
+static void addParts(const cost::Prediction &p, Comparison &out) {
+  const cost::LayerParts &l = p.layers;
+  for (auto [name, time] : {std::pair("products", l.products),
+                            {"scores", l.scores},
+                            {"passes", l.passes},
+                            {"tensor", l.tensor},
+                            {"context", l.context},
+                            {"experts", l.experts},
+                            {"host", p.host},
+                            {"recompute", p.recompute},
+                            {"bubble", p.bubble},
+                            {"data", p.data},
+                            {"update", p.update},
+                            {"fixed", p.fixed}})
+    out.parts.push_back({name, time.value});
+}
+
+rt::Status compareSteps(const Table &table, const std::string &share, Report &report) {
+  Models models;
+  for (size_t i = 0; i < table.cells.size(); ++i) {
+    const Row row = table.row(i);
+    const std::string &id = row.text("id"), &source = row.text("source");
+    if (std::string reason = whyLeftOut(row); !reason.empty()) {
+      report.leftOut.push_back({id, source, reason});
+      continue;
+    }
+    auto work = models.of(configOf(row), id);
+    if (!work.ok()) {
+      report.leftOut.push_back({id, source, work.error().message});
+      continue;
+    }
+    CLEAVE_RT_ASSIGN_OR_RETURN(const cost::Device device, deviceOf(row, share));
+    CLEAVE_RT_ASSIGN_OR_RETURN(const cost::HostProfile host, hostOf(row, share));
+    const cost::Layout layout = layoutOf(row, host);
+    const cost::Prediction p = cost::predict(**work, device, host, layout);
+    Comparison out{id, source, row.text("group"), {}, {}, {}, {}, {}, {}, row.has("moe_experts")};
+    out.time =
+        row.has("iter_time_s") ? row.number("iter_time_s") : row.number("iter_time_derived_s");
+    out.predictedTime = p.step.value;
+    if (auto measured = measuredMemory(row))
+      if (auto shown = shownMemory(row, p.memory.sum())) {
+        out.memory = measured;
+        out.predictedMemory = shown;
+      }
+    out.what = fmt::format("{} on {} {}, {}", row.text("model"), layout.devices, row.text("gpu"),
+                           host.name);
+    addParts(p, out);
+    report.rows.push_back(std::move(out));
+  }
+  return rt::Status::success();
+}
+
+} // namespace cleave::validate

@@ -1,0 +1,129 @@
+//===- WorkTest.cpp - Pieces of a model, from its graph --------------------===//
+
+#include "cleave/Cost/Prediction.h"
+#include "cleave/Frontend/Model.h"
+#include <gtest/gtest.h>
+
+namespace cleave::cost {
+namespace {
+
+ModelWork workOfConfig(const std::string &config) {
+  auto model = frontend::readModelText(config, "config.json");
+  EXPECT_TRUE(model.ok()) << rt::renderText(model.error());
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  auto module = frontend::importModel(*model, context);
+  auto work = workOf(*module);
+  EXPECT_TRUE(work.has_value());
+  return *work;
+}
+
+constexpr const char *kLlama = R"({"model_type": "llama", "hidden_size": 512,
+  "num_hidden_layers": 3, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 64,
+  "intermediate_size": 1024, "vocab_size": 1000, "tie_word_embeddings": false})";
+
+constexpr const char *kExperts = R"({"model_type": "qwen3_moe", "hidden_size": 512,
+  "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 64,
+  "intermediate_size": 1024, "vocab_size": 1000, "num_experts": 16, "num_experts_per_tok": 4,
+  "moe_intermediate_size": 128, "tie_word_embeddings": false})";
+
+Layout layoutOf(int64_t tensor, int64_t expert = 1) {
+  Layout layout;
+  layout.devices = layout.tensor = tensor;
+  layout.expert = layout.data = expert;
+  layout.devices *= expert;
+  layout.sequenceLength = 128;
+  layout.microBatch = layout.globalBatch = 2;
+  return layout;
+}
+
+/// Multiply-adds of a kind's products for the whole micro-batch.
+double productsOf(const KindWork &kind, const Layout &layout) {
+  const Cuts cuts = cutsOf(kind, layout);
+  double sum = 0;
+  for (const Product &p : kind.products) {
+    const Cut &cut = p.isPicked ? cuts.routed : cuts.plain;
+    sum += cut.gathered(p.rows) * cut.gathered(p.columns) * cut.gathered(p.summed);
+  }
+  return sum;
+}
+
+TEST(Work, ProductsAndScoresOfADecoder) {
+  const ModelWork work = workOfConfig(kLlama);
+  ASSERT_EQ(work.layers.size(), 5u);
+  const KindWork &block = work.kinds[work.layers[1]];
+  EXPECT_EQ(block.products.size(), 7u);
+  ASSERT_EQ(block.scores.size(), 1u);
+  const double tokens = 2 * 128;
+  const double perToken = 512. * (512 + 2 * 128) + 512. * 512 + 3. * 512 * 1024;
+  EXPECT_EQ(productsOf(block, layoutOf(1)), tokens * perToken);
+  const KindWork &head = work.kinds[work.layers.back()];
+  EXPECT_EQ(productsOf(head, layoutOf(1)), tokens * 512 * 1000);
+}
+
+TEST(Work, TensorRanksShareProductsEvenly) {
+  const ModelWork work = workOfConfig(kLlama);
+  const KindWork &block = work.kinds[work.layers[1]];
+  EXPECT_EQ(productsOf(block, layoutOf(2)), productsOf(block, layoutOf(1)) / 2);
+  // With 8 ranks for 2 key heads, the ranks repeat these.
+  const double repeated = 2 * 128 * 512. * 2 * 128 * (0.5 - 0.125);
+  EXPECT_EQ(productsOf(block, layoutOf(8)), productsOf(block, layoutOf(1)) / 8 + repeated);
+}
+
+TEST(Work, ExpertsDoTheChoicesOfTheirTokens) {
+  const ModelWork work = workOfConfig(kExperts);
+  const KindWork &block = work.kinds[work.layers[1]];
+  double routed = 0;
+  const Cut cut = cutsOf(block, layoutOf(1)).routed;
+  int spreads = 0, gathers = 0;
+  for (const Product &p : block.products)
+    if (p.isPicked) {
+      routed += cut.gathered(p.rows) * cut.gathered(p.columns) * cut.gathered(p.summed);
+      spreads += p.spreads;
+      gathers += p.gathers;
+      EXPECT_EQ(p.picked.size, 16);
+    }
+  EXPECT_EQ(routed, 2. * 128 * 4 * 3 * 512 * 128);
+  EXPECT_EQ(spreads, 2);
+  EXPECT_EQ(gathers, 1);
+}
+
+TEST(Work, WeightsOfRanks) {
+  const ModelWork work = workOfConfig(kExperts);
+  const KindWork &block = work.kinds[work.layers[1]];
+  EXPECT_EQ(weightsOf(block, layoutOf(1)).experts, 16. * 3 * 512 * 128);
+  EXPECT_EQ(weightsOf(block, layoutOf(1, 8)).experts, 2. * 3 * 512 * 128);
+}
+
+TEST(Prediction, MoreLayersTakeMoreTimeAndMemory) {
+  auto device = readDevice(CLEAVE_SHARE, "h100-sxm-80gb");
+  auto host = readHostProfile(CLEAVE_SHARE, "megatron");
+  ASSERT_TRUE(device.ok() && host.ok());
+  ModelWork work = workOfConfig(kLlama);
+  const Prediction few = predict(work, *device, *host, layoutOf(1));
+  work.layers.insert(work.layers.begin() + 1, 20, work.layers[1]);
+  const Prediction many = predict(work, *device, *host, layoutOf(1));
+  EXPECT_LT(few.step, many.step);
+  EXPECT_LT(few.memory.sum(), many.memory.sum());
+}
+
+TEST(Prediction, PartsAddUpToTheStep) {
+  auto device = readDevice(CLEAVE_SHARE, "h100-sxm-80gb");
+  auto host = readHostProfile(CLEAVE_SHARE, "megatron");
+  ASSERT_TRUE(device.ok() && host.ok());
+  ModelWork work = workOfConfig(kLlama);
+  work.layers.insert(work.layers.begin() + 1, 29, work.layers[1]);
+  Layout layout = layoutOf(2);
+  layout.pipeline = 4;
+  layout.devices = 8;
+  layout.globalBatch = 32;
+  for (Sharing sharing : {Sharing::None, Sharing::Optimizer}) {
+    layout.sharing = sharing;
+    const Prediction p = predict(work, *device, *host, layout);
+    const Seconds parts =
+        p.layers.sum() + p.host + p.recompute + p.bubble + p.data + p.update + p.fixed;
+    EXPECT_NEAR(parts / p.step, 1, 0.02);
+  }
+}
+
+} // namespace
+} // namespace cleave::cost

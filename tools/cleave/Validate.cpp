@@ -1,0 +1,172 @@
+//===- Validate.cpp - cleave validate -----------------------------------------===//
+//
+// The cost model against a table of published measurements: per source and in all how far
+// off it is, and which rows were left out and why.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CompileRequest.h"
+#include "Driver.h"
+
+#include "cleave/Validate/Validate.h"
+#include "runtime/Base/Json.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+namespace cleave::tool {
+
+using validate::Comparison;
+using validate::Errors;
+using validate::Quantity;
+using validate::Report;
+
+/// In the order in which they first appear.
+static std::vector<std::string> sourcesOf(const Report &report) {
+  std::vector<std::string> names;
+  auto add = [&](const std::string &name) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  };
+  for (const Comparison &row : report.rows)
+    add(row.source);
+  for (const validate::LeftOut &row : report.leftOut)
+    add(row.source);
+  return names;
+}
+
+static std::vector<std::pair<std::string, int64_t>> reasonsOf(const Report &report,
+                                                              const std::string &source) {
+  std::vector<std::pair<std::string, int64_t>> reasons;
+  for (const validate::LeftOut &row : report.leftOut) {
+    if (!source.empty() && row.source != source)
+      continue;
+    auto it = std::find_if(reasons.begin(), reasons.end(),
+                           [&](const auto &entry) { return entry.first == row.reason; });
+    if (it == reasons.end())
+      reasons.emplace_back(row.reason, 1);
+    else
+      ++it->second;
+  }
+  return reasons;
+}
+
+static void writeErrors(rt::JsonWriter &out, const char *key, const Errors &errors) {
+  out.key(key).beginObject();
+  out.key("rows").value(errors.rows).key("groups").value(errors.groups);
+  out.key("median_abs").value(errors.median).key("p90_abs").value(errors.p90);
+  out.key("mean_abs").value(errors.mean).key("bias").value(errors.bias);
+  out.key("worst").value(errors.worst).key("worst_error").value(errors.worstError);
+  out.endObject();
+}
+
+/// Times and memory of the rows that `keep` keeps, and what was left out of `source`.
+template <typename Keep>
+static void writePart(rt::JsonWriter &out, const Report &report, const std::string &source,
+                      Keep keep) {
+  writeErrors(out, "time", errorsOf(report, Quantity::Time, keep));
+  writeErrors(out, "memory", errorsOf(report, Quantity::Memory, keep));
+  out.key("left_out").beginObject();
+  for (const auto &[reason, count] : reasonsOf(report, source))
+    out.key(reason).value(count);
+  out.endObject();
+}
+
+static void writeRow(rt::JsonWriter &out, const Comparison &row) {
+  out.beginObject().key("id").value(row.id).key("source").value(row.source);
+  out.key("what").value(row.what);
+  for (auto [key, value] : {std::pair("time", row.time),
+                            {"predicted_time", row.predictedTime},
+                            {"memory", row.memory},
+                            {"predicted_memory", row.predictedMemory}})
+    if (value)
+      out.key(key).value(*value);
+  if (!row.parts.empty()) {
+    out.key("parts").beginObject();
+    for (const auto &[name, seconds] : row.parts)
+      out.key(name).value(seconds);
+    out.endObject();
+  }
+  out.endObject();
+}
+
+static void writeJson(const Report &report, bool withRows) {
+  rt::JsonWriter out(2);
+  out.beginObject().key("table").value(report.table);
+  out.key("overall").beginObject();
+  writePart(out, report, "", [](const Comparison &) { return true; });
+  out.endObject();
+  for (auto [key, experts] : {std::pair("dense", false), {"experts", true}}) {
+    out.key(key).beginObject();
+    writeErrors(out, "time", errorsOf(report, Quantity::Time, [&](const Comparison &row) {
+                  return row.hasExperts == experts;
+                }));
+    out.endObject();
+  }
+  out.key("sources").beginObject();
+  for (const std::string &source : sourcesOf(report)) {
+    out.key(source).beginObject();
+    writePart(out, report, source, [&](const Comparison &row) { return row.source == source; });
+    out.endObject();
+  }
+  out.endObject();
+  if (withRows) {
+    out.key("rows").beginArray();
+    for (const Comparison &row : report.rows)
+      writeRow(out, row);
+    out.endArray();
+  }
+  out.endObject();
+  std::fputs((out.take() + "\n").c_str(), stdout);
+}
+
+static void printLine(std::string_view name, const Errors &e) {
+  fmt::print("{:<44} {:>5} {:>6} {:>7.1f} {:>6.1f} {:>6.1f} {:>+6.1f}  {} {:+.0f}\n", name, e.rows,
+             e.groups, 100 * e.median, 100 * e.p90, 100 * e.mean, 100 * e.bias, e.worst,
+             100 * e.worstError);
+}
+
+static void printTable(const Report &report, Quantity quantity) {
+  fmt::print("{:<44} {:>5} {:>6} {:>7} {:>6} {:>6} {:>6}  worst\n",
+             quantity == Quantity::Time ? "time, error in %" : "memory, error in %", "rows",
+             "groups", "median", "p90", "mean", "bias");
+  for (const std::string &source : sourcesOf(report)) {
+    const Errors errors =
+        errorsOf(report, quantity, [&](const Comparison &row) { return row.source == source; });
+    if (errors.rows)
+      printLine(source, errors);
+  }
+  printLine("all", errorsOf(report, quantity, [](const Comparison &) { return true; }));
+}
+
+static void writeText(const Report &report, bool withRows) {
+  if (withRows)
+    for (const Comparison &row : report.rows)
+      fmt::print("{:<28} {:+6.1f} %  {:.4g} s for {:.4g} s  {}\n", row.id,
+                 100 * (*row.predictedTime / *row.time - 1), *row.predictedTime, *row.time,
+                 row.what);
+  printTable(report, Quantity::Time);
+  if (errorsOf(report, Quantity::Memory, [](const Comparison &) { return true; }).rows)
+    printTable(report, Quantity::Memory);
+  for (const auto &[reason, count] : reasonsOf(report, ""))
+    fmt::print("left out: {} rows, {}\n", count, reason);
+}
+
+rt::Status runValidate(const Words &words) {
+  CommandLine line("validate", "compare the cost model with a table of published measurements",
+                   {"TABLE"});
+  line.add()("rows", "every row too");
+  CLEAVE_RT_RETURN_IF_ERROR(line.parse(words));
+  if (line.helped())
+    return rt::Status::success();
+  CLEAVE_RT_ASSIGN_OR_RETURN(const std::string path, line.required("TABLE"));
+  CLEAVE_RT_ASSIGN_OR_RETURN(const Report report, validate::validateRows(path, shareFolder()));
+  if (line.json())
+    writeJson(report, line.has("rows"));
+  else
+    writeText(report, line.has("rows"));
+  return rt::Status::success();
+}
+
+} // namespace cleave::tool
