@@ -1,6 +1,6 @@
 //===- Collectives.cpp - Predicting a table of exchanges --------------------===//
 
-#include "cleave/Cost/Collectives.h"
+#include "cleave/CostModel/Collectives.h"
 #include "lib/Validate/StepRow.h"
 #include "lib/Validate/Tables.h"
 #include <fmt/format.h>

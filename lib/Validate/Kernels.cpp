@@ -1,6 +1,6 @@
 //===- Kernels.cpp - Predicting a table of kernels --------------------------===//
 
-#include "cleave/Cost/Kernels.h"
+#include "cleave/CostModel/Kernels.h"
 #include "lib/Validate/StepRow.h"
 #include "lib/Validate/Tables.h"
 #include "llvm/ADT/StringRef.h"

@@ -1,7 +1,7 @@
 //===- StepRow.h - What a row of steps asks to be predicted -----------------===//
 #pragma once
 
-#include "cleave/Cost/Prediction.h"
+#include "cleave/CostModel/Prediction.h"
 #include "lib/Validate/Csv.h"
 
 namespace cleave::validate {

@@ -1,6 +1,6 @@
 //===- WorkTest.cpp - Pieces of a model, from its graph --------------------===//
 
-#include "cleave/Cost/Prediction.h"
+#include "cleave/CostModel/Prediction.h"
 #include "cleave/Frontend/Model.h"
 #include <gtest/gtest.h>
 

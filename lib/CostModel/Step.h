@@ -1,9 +1,9 @@
 //===- Step.h - Parts of a step, shared by its files ------------------------===//
 #pragma once
 
-#include "cleave/Cost/Collectives.h"
-#include "cleave/Cost/Prediction.h"
-#include "lib/Cost/Pipeline.h"
+#include "cleave/CostModel/Collectives.h"
+#include "cleave/CostModel/Prediction.h"
+#include "lib/CostModel/Pipeline.h"
 
 namespace cleave::cost {
 

@@ -1,6 +1,6 @@
 //===- Memory.cpp - The fullest rank of a step -----------------------------===//
 
-#include "lib/Cost/Step.h"
+#include "lib/CostModel/Step.h"
 
 namespace cleave::cost {
 

@@ -1,6 +1,6 @@
 //===- Pipeline.cpp - Stages, and a step played out ------------------------===//
 
-#include "lib/Cost/Pipeline.h"
+#include "lib/CostModel/Pipeline.h"
 #include "llvm/ADT/STLExtras.h"
 
 using cleave::pipe::Action;

@@ -1,6 +1,6 @@
 //===- UnitsTest.cpp - Quantities and what they make -----------------------===//
 
-#include "cleave/Cost/Units.h"
+#include "cleave/CostModel/Units.h"
 #include <gtest/gtest.h>
 
 namespace cleave::cost {

@@ -1,7 +1,7 @@
 //===- Step.cpp - Layers, pipeline, exchanges and update make a step --------===//
 
-#include "lib/Cost/Step.h"
-#include "cleave/Cost/Kernels.h"
+#include "lib/CostModel/Step.h"
+#include "cleave/CostModel/Kernels.h"
 
 namespace cleave::cost {
 

@@ -1,6 +1,6 @@
 //===- Collectives.cpp - The time of one exchange --------------------------===//
 
-#include "cleave/Cost/Collectives.h"
+#include "cleave/CostModel/Collectives.h"
 
 namespace cleave::cost {
 

@@ -1,6 +1,6 @@
 //===- PipelineTest.cpp - A step played out, and layers dealt out -----------===//
 
-#include "lib/Cost/Pipeline.h"
+#include "lib/CostModel/Pipeline.h"
 #include <gtest/gtest.h>
 
 namespace cleave::cost {

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "cleave/Cost/HostProfile.h"
-#include "cleave/Cost/Layout.h"
-#include "cleave/Cost/Work.h"
+#include "cleave/CostModel/HostProfile.h"
+#include "cleave/CostModel/Layout.h"
+#include "cleave/CostModel/Work.h"
 
 namespace cleave::cost {
 

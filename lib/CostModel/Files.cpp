@@ -1,6 +1,6 @@
 //===- Files.cpp - Files of share/ by name ---------------------------------===//
 
-#include "lib/Cost/Files.h"
+#include "lib/CostModel/Files.h"
 #include "runtime/Base/Suggest.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

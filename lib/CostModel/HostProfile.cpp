@@ -1,7 +1,7 @@
 //===- HostProfile.cpp - Reading share/hosts -------------------------------===//
 
-#include "cleave/Cost/HostProfile.h"
-#include "lib/Cost/Files.h"
+#include "cleave/CostModel/HostProfile.h"
+#include "lib/CostModel/Files.h"
 #include "runtime/Base/ObjectReader.h"
 
 namespace cleave::cost {

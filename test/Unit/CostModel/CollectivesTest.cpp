@@ -1,6 +1,6 @@
 //===- CollectivesTest.cpp - Closed forms of exchanges ---------------------===//
 
-#include "cleave/Cost/Collectives.h"
+#include "cleave/CostModel/Collectives.h"
 #include <gtest/gtest.h>
 
 namespace cleave::cost {

@@ -9,7 +9,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "cleave/Cost/Units.h"
+#include "cleave/CostModel/Units.h"
 #include "runtime/Base/Status.h"
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
 //===- Pipeline.h - Stages, and a step played out ---------------------------===//
 #pragma once
 
-#include "cleave/Cost/Units.h"
+#include "cleave/CostModel/Units.h"
 #include "cleave/Schedule/Schedule.h"
 #include <vector>
 

@@ -1,7 +1,7 @@
 //===- HardwareTest.cpp - The files of share/hardware and share/hosts -------===//
 
-#include "cleave/Cost/Hardware.h"
-#include "cleave/Cost/HostProfile.h"
+#include "cleave/CostModel/Hardware.h"
+#include "cleave/CostModel/HostProfile.h"
 #include <gtest/gtest.h>
 
 namespace cleave::cost {

@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "cleave/Cost/Hardware.h"
-#include "cleave/Cost/HostProfile.h"
+#include "cleave/CostModel/Hardware.h"
+#include "cleave/CostModel/HostProfile.h"
 #include <optional>
 
 namespace cleave::cost {

@@ -1,6 +1,6 @@
 //===- Kernels.cpp - The time of one kernel --------------------------------===//
 
-#include "cleave/Cost/Kernels.h"
+#include "cleave/CostModel/Kernels.h"
 
 namespace cleave::cost {
 

@@ -1,6 +1,6 @@
 //===- KernelsTest.cpp - Closed forms of kernels, and published ones --------===//
 
-#include "cleave/Cost/Kernels.h"
+#include "cleave/CostModel/Kernels.h"
 #include <gtest/gtest.h>
 
 namespace cleave::cost {

@@ -1,6 +1,6 @@
 //===- Work.cpp - What a model computes, as pieces -------------------------===//
 
-#include "cleave/Cost/Work.h"
+#include "cleave/CostModel/Work.h"
 #include "cleave/Analysis/Layers.h"
 #include "dialects/Interfaces/Interfaces.h"
 #include "dialects/NN/NN.h"

@@ -1,7 +1,7 @@
 //===- Hardware.cpp - Reading share/hardware -------------------------------===//
 
-#include "cleave/Cost/Hardware.h"
-#include "lib/Cost/Files.h"
+#include "cleave/CostModel/Hardware.h"
+#include "lib/CostModel/Files.h"
 #include "runtime/Base/ObjectReader.h"
 
 namespace cleave::cost {

@@ -1,8 +1,8 @@
 //===- Layer.cpp - The time of one layer -----------------------------------===//
 
-#include "cleave/Cost/Collectives.h"
-#include "cleave/Cost/Kernels.h"
-#include "cleave/Cost/Prediction.h"
+#include "cleave/CostModel/Collectives.h"
+#include "cleave/CostModel/Kernels.h"
+#include "cleave/CostModel/Prediction.h"
 #include "llvm/ADT/STLExtras.h"
 #include <numeric>
 #include <set>

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "cleave/Cost/Hardware.h"
+#include "cleave/CostModel/Hardware.h"
 #include <cstdint>
 #include <string>
 
