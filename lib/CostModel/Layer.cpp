@@ -94,7 +94,7 @@ public:
   LayerClock(const KindWork &kind, const Device &device, const HostProfile &host,
              const Layout &layout)
       : kind(kind), device(device), host(host), layout(layout), cuts(cutsOf(kind, layout)),
-        clock(device.sustainedClock) {}
+        clock(device.productClock()) {}
 
   LayerTimes run() {
     addProducts();
@@ -127,16 +127,18 @@ private:
   bool isBlockScaled() const { return layout.blockScaled && layout.width == 8; }
 
   void addProducts() {
-    std::set<int> entered;
+    // What comes in is exchanged once for all plain products of it, and once for all picked ones.
+    std::set<std::pair<int, bool>> entered;
     for (const auto &group : groups()) {
       const Product &first = *group.front();
       double columns = 0;
       for (const Product *product : group)
         columns += (first.isPicked ? cuts.routed : cuts.plain).gathered(product->columns);
+      const bool isNew = entered.insert({first.input, first.isPicked}).second;
       if (first.isPicked)
-        addRouted(group, columns, entered.insert(first.input).second);
+        addRouted(group, columns, isNew);
       else
-        addPlain(group, columns, entered.insert(first.input).second);
+        addPlain(group, columns, isNew);
       ++pieces;
     }
   }
@@ -246,6 +248,8 @@ private:
       size.keys = static_cast<double>(layout.sequenceLength);
       if (s.window)
         size.window = static_cast<double>(*s.window);
+      // Scores that go through memory are products of a library.
+      const double clock = host.attention == "unfused" ? this->clock : device.powerClock;
       const Seconds ahead = scoresTime(device, host.attention, size, false, clock);
       const Seconds back = scoresTime(device, host.attention, size, true, clock);
       forward().scores += ahead;

@@ -80,7 +80,7 @@ rt::StatusOr<cost::Device> deviceOf(const Row &row, const std::string &share) {
   // The Hopper with HBM2e is the one of 500 W that its owners describe elsewhere.
   if (says(gpu, "HBM2e")) {
     device.bandwidth = cost::BytesPerSecond(2.4e12);
-    device.sustainedClock *= std::pow(500. / 700., 0.4);
+    device.powerClock = std::pow(500. / 700., 0.4);
   }
   return device;
 }

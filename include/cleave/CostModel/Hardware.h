@@ -84,14 +84,19 @@ struct Device {
   std::map<std::string, AttentionCurve> attention;
   /// Share of the memory's bandwidth that a streaming kernel reaches.
   double streaming = 0.85;
-  /// The clock in a step, which heats, against the one of a short measurement.
+  /// The clock of matrix products in a step, which heats, against the one of a short measurement.
+  /// Attention does not fill the tensor units, and keeps the clock it was measured with.
   double sustainedClock = 1;
+  /// The clock of a device with a lower limit of power, against the one that was measured.
+  double powerClock = 1;
   LinkCurve link;
   NetworkCurve network;
 
   /// The rate for `width`, or that of the next wider one.
   OperationsPerSecond rateOf(Width width) const;
   double depthOf(Width width) const;
+  /// Of matrix products in a step.
+  double productClock() const { return sustainedClock * powerClock; }
   BytesPerSecond streamingBandwidth() const { return bandwidth * streaming; }
 };
 

@@ -24,7 +24,7 @@ struct ProductSize {
 
 /// start + max(2mnk / (rate · waste⁻¹ / (1 + depth/k)), bytes / (0.8 · bandwidth)), and below
 /// 16 bits the cast of the left operand. `clock` multiplies the rate: 1 for a kernel measured
-/// alone, Device::sustainedClock in a step.
+/// alone, Device::productClock in a step.
 Seconds productTime(const Device &device, const ProductSize &size, double clock,
                     bool splitsWaves = true);
 
