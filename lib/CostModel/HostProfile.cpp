@@ -34,6 +34,7 @@ rt::StatusOr<HostProfile> readHostProfile(const std::string &share, const std::s
   p.overlapsData = in.boolean("overlaps_data").value_or(p.overlapsData);
   p.overlapsSends = in.boolean("overlaps_sends").value_or(p.overlapsSends);
   p.splitsWaves = in.boolean("splits_waves").value_or(p.splitsWaves);
+  p.stopsRecompute = in.boolean("stops_recompute").value_or(p.stopsRecompute);
   p.balancesStages = in.boolean("balances_stages").value_or(p.balancesStages);
   p.gradient = Bytes(in.number("gradient_bytes", amount).value_or(p.gradient.value));
   p.gradientExchange =

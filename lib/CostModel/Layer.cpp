@@ -168,7 +168,10 @@ private:
       return productTime(device, {m, n, k, width, resultBytes, casts, isBlockScaled()}, clock,
                          host.splitsWaves);
     };
-    forward().products += product(rows, columns, summed, 2, true);
+    const Seconds ahead = product(rows, columns, summed, 2, true);
+    forward().products += ahead;
+    if (llvm::all_of(group, [](const Product *p) { return p->isLast; }))
+      last += ahead;
     const Seconds weights = product(columns, summed, rows, 8, false);
     backward().products += product(rows, summed, columns, 2, true) + weights;
     times.weightGradients += weights;
@@ -314,6 +317,7 @@ private:
   }
 
   void addRecompute() {
+    const Seconds whole = above(times.forward, host.stopsRecompute ? last : Seconds());
     switch (layout.recompute) {
     case Recompute::None:
       return;
@@ -324,13 +328,13 @@ private:
       times.recompute = kSomeRecomputed * times.forward;
       return;
     case Recompute::EverySecond:
-      times.recompute = 0.5 * times.forward;
+      times.recompute = 0.5 * whole;
       return;
     case Recompute::EveryThird:
-      times.recompute = times.forward / 3;
+      times.recompute = whole / 3;
       return;
     case Recompute::All:
-      times.recompute = times.forward;
+      times.recompute = whole;
       return;
     }
   }
@@ -343,6 +347,8 @@ private:
   const double clock;
   LayerTimes times;
   double pieces = 0, experts = 0;
+  /// Products whose results the backward does not need.
+  Seconds last;
 };
 
 } // namespace

@@ -128,7 +128,12 @@ PipelineTimes playPipeline(llvm::StringRef name, int64_t ranks,
   PipelineTimes times = Player(order, stages, microBatches, transfer, sent, apart).play();
   if (fillsUp) {
     const Seconds busiest = *std::max_element(times.busy.begin(), times.busy.end());
-    times.makespan = busiest + kLeftOfBubble * above(times.makespan, busiest);
+    const Seconds gained = (1 - kLeftOfBubble) * above(times.makespan, busiest);
+    times.makespan = times.makespan - gained;
+    // What waited for the bubble is earlier by as much.
+    for (auto *moments : {&times.lastBackwardStart, &times.lastBackwardEnd})
+      for (Seconds &moment : *moments)
+        moment = above(moment, gained);
     for (int64_t &held : times.inFlight)
       held = std::min(2 * ranks - 1, microBatches);
   }

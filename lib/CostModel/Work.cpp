@@ -64,6 +64,7 @@ public:
     for (Operation &op : function.getBody().front().without_terminator())
       readOp(&op);
     chainPasses();
+    markLastProducts();
     for (Value value : saved)
       work.saved.push_back({extentsOf(value.getType()), factors.contains(value), isInner(value)});
     return std::move(work);
@@ -162,6 +163,21 @@ private:
         factors.insert(operand);
       }
     work.products.push_back(std::move(product));
+    productOps.push_back(op);
+  }
+
+  /// From the end to the start: what is saved, and what that is made of.
+  void markLastProducts() {
+    DenseSet<Operation *> needed;
+    for (Operation &op : llvm::reverse(function.getBody().front().without_terminator()))
+      if (llvm::any_of(op.getResults(), [&](Value result) {
+            return saved.contains(result) ||
+                   llvm::any_of(result.getUsers(),
+                                [&](Operation *user) { return needed.contains(user); });
+          }))
+        needed.insert(&op);
+    for (auto [product, op] : llvm::zip(work.products, productOps))
+      product.isLast = !needed.contains(op);
   }
 
   /// Adding a parameter to what a product made is part of the product.
@@ -264,8 +280,8 @@ private:
   DenseMap<Value, size_t> weightOf;
   DenseSet<Value> parameters, factors;
   SetVector<Value> saved;
-  /// That of each pass.
-  SmallVector<Operation *> operators;
+  /// That of each pass, and of each product.
+  SmallVector<Operation *> operators, productOps;
 };
 
 } // namespace

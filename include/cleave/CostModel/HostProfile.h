@@ -45,6 +45,9 @@ struct HostProfile {
   bool overlapsSends = true;
   /// Products of before cuBLAS 12 do not split the last wave of tiles.
   bool splitsWaves = true;
+  /// A layer that is computed again ends with the last value that its backward reads; otherwise
+  /// all of it is done again.
+  bool stopsRecompute = false;
   /// Stages of a pipeline were given layers so that they take equal times.
   bool balancesStages = false;
   /// What a gradient takes in memory and in its exchange, for each parameter.

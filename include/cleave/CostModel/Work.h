@@ -56,6 +56,8 @@ struct Product {
   Extent picked;
   /// Rows are made of others' here (a token's choices), and put together again behind.
   bool spreads = false, gathers = false;
+  /// Nothing that the backward reads is made of its result.
+  bool isLast = false;
 };
 
 /// Attention: rows of queries against rows of keys.
