@@ -39,6 +39,7 @@ rt::StatusOr<HostProfile> readHostProfile(const std::string &share, const std::s
   p.gradient = Bytes(in.number("gradient_bytes", amount).value_or(p.gradient.value));
   p.gradientExchange =
       Bytes(in.number("gradient_exchange_bytes", amount).value_or(p.gradientExchange.value));
+  p.accumulate = Bytes(in.number("accumulate_bytes", amount).value_or(p.accumulate.value));
   p.statisticKept =
       Bytes(in.number("statistic_kept_bytes", amount).value_or(p.statisticKept.value));
   p.dropoutMasks = in.number("dropout_masks", amount).value_or(p.dropoutMasks);

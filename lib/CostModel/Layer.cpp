@@ -172,7 +172,9 @@ private:
     forward().products += ahead;
     if (llvm::all_of(group, [](const Product *p) { return p->isLast; }))
       last += ahead;
-    const Seconds weights = product(columns, summed, rows, 8, false);
+    const bool adds = host.accumulate == Bytes();
+    const Seconds weights = product(columns, summed, rows, adds ? 8 : 2, false);
+    backward().passes += streamTime(device, host.accumulate * (columns * summed));
     backward().products += product(rows, summed, columns, 2, true) + weights;
     times.weightGradients += weights;
     if (enters && isNewInput)

@@ -115,7 +115,7 @@ rt::StatusOr<cost::HostProfile> hostOf(const Row &row, const std::string &share)
       {"NeMo", "megatron"},
       {"NVIDIA Release", "megatron"},
       {"Megatron-Core", "megatron"},
-      {"Megatron-LM", "megatron-2021"},
+      {"Megatron-LM", "megatron-2022"},
   };
   std::string name = row.integer("tp", 1) * row.integer("pp", 1) > 1 ? "megatron" : "fsdp-compiled";
   for (const Rule &rule : rules)
@@ -143,6 +143,8 @@ rt::StatusOr<cost::HostProfile> hostOf(const Row &row, const std::string &share)
     // Kept in fp32 beside those of 16 bits.
     host.gradient += cost::Bytes(4);
     host.gradientExchange = cost::Bytes(4);
+    // A copy in fp32 (6), then the sum (12).
+    host.accumulate = cost::Bytes(18);
   }
   return host;
 }
@@ -205,7 +207,7 @@ cost::Layout layoutOf(const Row &row, const cost::HostProfile &host) {
   const int64_t model = layout.tensor * layout.context * layout.pipeline;
   layout.data = row.integer("dp", std::max<int64_t>(1, layout.devices / model));
   layout.sequence = layout.tensor > 1 &&
-                    (row.text("sp") == "yes" || (!row.has("sp") && host.name != "megatron-2021"));
+                    (row.text("sp") == "yes" || (!row.has("sp") && host.name != "megatron-2021" && host.name != "megatron-2022"));
   layout.stagesPerRank = stagesPerRank(row);
   const std::string &framework = row.text("framework");
   layout.schedule = says(framework, "ZB-2p")   ? "zb-2p"

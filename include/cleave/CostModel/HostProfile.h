@@ -52,6 +52,9 @@ struct HostProfile {
   bool balancesStages = false;
   /// What a gradient takes in memory and in its exchange, for each parameter.
   Bytes gradient{4}, gradientExchange{4};
+  /// Moved to add a micro-batch's gradient to what is there, for each parameter; 0: the product
+  /// that makes it adds it.
+  Bytes accumulate{0};
   /// What is kept of each element of a statistic from its forward to the end of its backward.
   Bytes statisticKept{6};
   /// Masks of dropout that a layer keeps, of a byte for each element between layers.
