@@ -92,6 +92,7 @@ void readAttention(rt::ObjectReader &in, std::map<std::string, AttentionCurve> &
     if (auto part = in.object(kernel)) {
       curves[kernel] = {OperationsPerSecond(need(*part, "forward")),
                         OperationsPerSecond(need(*part, "backward"))};
+      curves[kernel].narrow = part->number("narrow", kPositive).value_or(0.85);
       part->string("note");
       in.absorb(part->finish());
     }

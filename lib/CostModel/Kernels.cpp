@@ -76,13 +76,13 @@ Seconds scoresTime(const Device &device, const std::string &kernel, const Scores
   if (it == device.attention.end())
     it = device.attention.find("flash2");
   OperationsPerSecond rate = (backward ? it->second.backward : it->second.forward) * clock;
-  // A causal mask halves the work and doubles the ramp: 2.7 x 250 keys (costmodel.md 3.2).
-  constexpr double ramp = 2.7 * 250;
-  const double keys = windowed ? *s.window : s.keys / 2;
+  // A causal mask halves the work and makes the ramp 2.7 times as long (costmodel.md 3.2).
+  const double ramp = s.causal ? 2.7 * 250 : 250;
+  const double keys = windowed ? *s.window : s.causal ? s.keys / 2 : s.keys;
   if (!windowed)
     rate = rate / (1 + ramp / s.keys);
   if (!windowed && s.keyWidth <= 64)
-    rate = rate * 0.85;
+    rate = rate * it->second.narrow;
   const Operations work(2 * s.queries * keys * (s.keyWidth + s.valueWidth) * (backward ? 2.5 : 1));
   return work / rate + device.product.start;
 }

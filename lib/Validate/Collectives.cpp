@@ -50,7 +50,11 @@ rt::Status compareCollectives(const Table &table, const std::string &share, Repo
         const cost::Device device,
         cost::readDevice(share, deviceName(row.text("gpu_class"), row.text("gpu"))));
     const int64_t ranks = row.integer("gpus", 1);
-    Comparison out{id, source, row.text("group"), {}, {}, {}, {}, {}, {}, false};
+    Comparison out;
+    out.id = id;
+    out.source = source;
+    out.group = row.text("group");
+    out.unit = row.text("gpu_class") + ", " + row.text("collective");
     out.time = row.number("time_us") * 1e-6;
     out.predictedTime = cost::exchangeTime(device, *exchangeOf(row.text("collective")),
                                            {ranks, ranks}, cost::Bytes(row.number("size_bytes")))

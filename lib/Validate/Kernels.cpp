@@ -19,6 +19,30 @@ static std::optional<cost::Width> widthOf(const std::string &dtype) {
   return std::nullopt;
 }
 
+/// The name in `Device::attention` of the kernel that a row measured; empty: none of them.
+static std::string attentionKernel(const Row &row) {
+  const llvm::StringRef impl = row.text("impl");
+  if (impl.starts_with("FlashAttention-3") || impl.contains_insensitive("cudnn"))
+    return "flash3";
+  if (impl == "FlashAttention-2")
+    return "flash2";
+  return impl == "FlashAttention" ? "flash1" : "";
+}
+
+static std::string whyNoAttention(const Row &row) {
+  if (widthOf(row.text("dtype")) != 16)
+    return "attention below 16 bits: training keeps 16";
+  if (attentionKernel(row).empty())
+    return "no such kernel of attention is described (" + row.text("impl") + ")";
+  if (row.integer("seq_q") != row.integer("seq_kv", row.integer("seq_q")))
+    return "queries and keys of different numbers";
+  if (row.integer("seq_q") == 0 || row.integer("head_dim") == 0)
+    return row.text("head_dim").find('/') == std::string::npos || row.integer("seq_q") == 0
+               ? "the sizes are not stated"
+               : "";
+  return "";
+}
+
 static std::string whyNotCompared(const Row &row) {
   if (row.number("time_us") <= 0 && row.number("tflops") <= 0)
     return "no time is measured";
@@ -29,39 +53,49 @@ static std::string whyNotCompared(const Row &row) {
     return "another kind of kernel (" + kind + ")";
   if (!widthOf(row.text("dtype")))
     return "the type is not stated";
-  if (kind == "attention" && widthOf(row.text("dtype")) != 16)
-    return "attention below 16 bits: training keeps 16";
   if (kind == "gemm" && (row.number("m") <= 0 || row.number("n") <= 0 || row.number("k") <= 0))
     return "m, n, k are not stated";
-  if (kind == "attention" &&
-      (row.text("causal") == "no" || row.text("causal") == "false" || row.text("causal") == "0"))
-    return "attention without a causal mask";
-  if (kind == "attention" && row.integer("seq_q") != row.integer("seq_kv", row.integer("seq_q")))
-    return "queries and keys of different numbers";
-  if (kind == "attention" && (row.integer("seq_q") == 0 || row.integer("head_dim") == 0))
-    return "the sizes are not stated";
-  return "";
+  return kind == "attention" ? whyNoAttention(row) : "";
 }
 
-static cost::Seconds attentionTime(const Row &row, const cost::Device &device) {
+static void compareProduct(const Row &row, const cost::Device &device, Comparison &out) {
+  const double m = row.number("m"), n = row.number("n"), k = row.number("k");
+  const cost::Width width = *widthOf(row.text("dtype"));
+  out.time = row.number("time_us") > 0 ? row.number("time_us") * 1e-6
+                                       : 2 * m * n * k / (row.number("tflops") * 1e12);
+  const bool isBlock = llvm::StringRef(row.text("dtype")).contains("block");
+  out.predictedTime = cost::productTime(device, {m, n, k, width, 2, true, isBlock}, 1).value;
+  out.unit = fmt::format("{}, product in {}", row.text("gpu_class"),
+                         width == 16 ? "bf16"
+                         : width == 4 ? "fp4"
+                         : isBlock    ? "fp8 by blocks"
+                                      : "fp8");
+}
+
+static void compareAttention(const Row &row, const cost::Device &device, Comparison &out) {
   cost::ScoresSize size;
   const std::string &width = row.text("head_dim");
-  size.keyWidth = std::stod(width);
   const size_t slash = width.find('/');
+  size.keyWidth = std::stod(width);
   size.valueWidth = slash == std::string::npos ? size.keyWidth : std::stod(width.substr(slash + 1));
   size.keys = static_cast<double>(row.integer("seq_q"));
   size.queries = size.keys * static_cast<double>(row.integer("heads", 1) * row.integer("batch", 1));
-  const llvm::StringRef impl = row.text("impl");
-  const char *kernel =
-      impl.contains("2") && impl.contains_insensitive("flash") ? "flash2" : "flash3";
-  const std::string &direction = row.text("direction");
-  const bool back = llvm::StringRef(direction).contains("bwd");
+  size.causal = row.text("causal") != "no";
+  const llvm::StringRef direction = row.text("direction");
+  const bool back = direction.contains("bwd"), ahead = !back || direction.contains("fwd");
+  const std::string kernel = attentionKernel(row);
   cost::Seconds time;
-  if (!back || llvm::StringRef(direction).contains("fwd"))
+  if (ahead)
     time += cost::scoresTime(device, kernel, size, false, 1);
   if (back)
     time += cost::scoresTime(device, kernel, size, true, 1);
-  return time;
+  // A rate counts the backward as 2.5 forwards, and half of the square with a mask.
+  const double work = 2 * size.queries * size.keys * (size.keyWidth + size.valueWidth) *
+                      (size.causal ? 0.5 : 1) * ((ahead ? 1 : 0) + (back ? 2.5 : 0));
+  out.time = row.number("time_us") > 0 ? row.number("time_us") * 1e-6
+                                       : work / (row.number("tflops") * 1e12);
+  out.predictedTime = time.value;
+  out.unit = row.text("gpu_class") + ", attention";
 }
 
 rt::Status compareKernels(const Table &table, const std::string &share, Report &report) {
@@ -75,23 +109,14 @@ rt::Status compareKernels(const Table &table, const std::string &share, Report &
     CLEAVE_RT_ASSIGN_OR_RETURN(
         const cost::Device device,
         cost::readDevice(share, deviceName(row.text("gpu_class"), row.text("gpu"))));
-    Comparison out{id, source, row.text("group"), {}, {}, {}, {}, {}, {}, false};
-    if (row.text("kind") == "gemm") {
-      const double m = row.number("m"), n = row.number("n"), k = row.number("k");
-      out.time = row.number("time_us") > 0 ? row.number("time_us") * 1e-6
-                                           : 2 * m * n * k / (row.number("tflops") * 1e12);
-      const bool isBlock = llvm::StringRef(row.text("dtype")).contains("block");
-      out.predictedTime =
-          cost::productTime(device, {m, n, k, *widthOf(row.text("dtype")), 2, true, isBlock}, 1)
-              .value;
-    } else {
-      if (row.number("time_us") <= 0) {
-        report.leftOut.push_back({id, source, "a rate without a time"});
-        continue;
-      }
-      out.time = row.number("time_us") * 1e-6;
-      out.predictedTime = attentionTime(row, device).value;
-    }
+    Comparison out;
+    out.id = id;
+    out.source = source;
+    out.group = row.text("group");
+    if (row.text("kind") == "gemm")
+      compareProduct(row, device, out);
+    else
+      compareAttention(row, device, out);
     out.what =
         fmt::format("{} {} on {}", row.text("kind"), row.text("dtype"), row.text("gpu_class"));
     report.rows.push_back(std::move(out));

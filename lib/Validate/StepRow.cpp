@@ -197,7 +197,7 @@ static int64_t stagesPerRank(const Row &row) {
   return 1;
 }
 
-cost::Layout layoutOf(const Row &row, const cost::HostProfile &host) {
+cost::Layout layoutOf(const Row &row) {
   cost::Layout layout;
   layout.devices = row.integer("gpus", 1);
   layout.tensor = row.integer("tp", 1);
@@ -206,8 +206,7 @@ cost::Layout layoutOf(const Row &row, const cost::HostProfile &host) {
   layout.expert = row.has("moe_experts") ? row.integer("ep", 1) : 1;
   const int64_t model = layout.tensor * layout.context * layout.pipeline;
   layout.data = row.integer("dp", std::max<int64_t>(1, layout.devices / model));
-  layout.sequence = layout.tensor > 1 &&
-                    (row.text("sp") == "yes" || (!row.has("sp") && host.name != "megatron-2021" && host.name != "megatron-2022"));
+  layout.sequence = layout.tensor > 1 && row.text("sp") != "no";
   layout.stagesPerRank = stagesPerRank(row);
   const std::string &framework = row.text("framework");
   layout.schedule = says(framework, "ZB-2p")   ? "zb-2p"

@@ -18,7 +18,7 @@ std::string configOf(const Row &row);
 rt::StatusOr<cost::HostProfile> hostOf(const Row &row, const std::string &share);
 /// The row's device, with the links, network and power that it states.
 rt::StatusOr<cost::Device> deviceOf(const Row &row, const std::string &share);
-cost::Layout layoutOf(const Row &row, const cost::HostProfile &host);
+cost::Layout layoutOf(const Row &row);
 
 /// The file of share/hardware for a class of devices ("H100"); empty: there is none.
 std::string deviceName(const std::string &gpuClass, const std::string &gpu);

@@ -51,6 +51,20 @@ static void addParts(const cost::Prediction &p, Comparison &out) {
     out.parts.push_back({name, time.value});
 }
 
+/// Rows of one machine, model and software, and what of them is the layout. How many sequences a
+/// step has is part of the layout, since it follows from the other parts as much as it is chosen.
+static void nameSweep(const Row &row, const cost::Layout &layout, const cost::HostProfile &host,
+                      Comparison &out) {
+  for (const char *column : {"model", "layers", "hidden", "heads", "seq_len", "gpu", "gpus",
+                             "precision"})
+    out.sweep += row.text(column) + "|";
+  out.sweep += host.name;
+  for (const char *column : {"tp", "sp", "pp", "cp", "ep", "dp", "zero", "mbs", "gbs", "recompute"})
+    out.layout += row.text(column) + "|";
+  out.layout += fmt::format("{}|{}|{}", layout.stagesPerRank, layout.schedule, host.balancesStages);
+  out.sequences = static_cast<double>(layout.globalBatch);
+}
+
 rt::Status compareSteps(const Table &table, const std::string &share, Report &report) {
   Models models;
   for (size_t i = 0; i < table.cells.size(); ++i) {
@@ -67,9 +81,13 @@ rt::Status compareSteps(const Table &table, const std::string &share, Report &re
     }
     CLEAVE_RT_ASSIGN_OR_RETURN(const cost::Device device, deviceOf(row, share));
     CLEAVE_RT_ASSIGN_OR_RETURN(const cost::HostProfile host, hostOf(row, share));
-    const cost::Layout layout = layoutOf(row, host);
+    const cost::Layout layout = layoutOf(row);
     const cost::Prediction p = cost::predict(**work, device, host, layout);
-    Comparison out{id, source, row.text("group"), {}, {}, {}, {}, {}, {}, row.has("moe_experts")};
+    Comparison out;
+    out.id = id;
+    out.source = source;
+    out.group = row.text("group");
+    out.hasExperts = row.has("moe_experts");
     out.time =
         row.has("iter_time_s") ? row.number("iter_time_s") : row.number("iter_time_derived_s");
     out.predictedTime = p.step.value;
@@ -81,6 +99,7 @@ rt::Status compareSteps(const Table &table, const std::string &share, Report &re
     out.what = fmt::format("{} on {} {}, {}", row.text("model"), layout.devices, row.text("gpu"),
                            host.name);
     addParts(p, out);
+    nameSweep(row, layout, host, out);
     report.rows.push_back(std::move(out));
   }
   return rt::Status::success();

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <set>
 
 namespace cleave::tool {
 
@@ -34,6 +35,15 @@ static std::vector<std::string> sourcesOf(const Report &report) {
   for (const validate::LeftOut &row : report.leftOut)
     add(row.source);
   return names;
+}
+
+/// Devices and kinds of kernels or exchanges, in alphabetical order.
+static std::set<std::string> unitsOf(const Report &report) {
+  std::set<std::string> units;
+  for (const Comparison &row : report.rows)
+    if (!row.unit.empty())
+      units.insert(row.unit);
+  return units;
 }
 
 static std::vector<std::pair<std::string, int64_t>> reasonsOf(const Report &report,
@@ -91,17 +101,41 @@ static void writeRow(rt::JsonWriter &out, const Comparison &row) {
   out.endObject();
 }
 
+static bool always(const Comparison &) { return true; }
+
+/// What only steps have: models with and without experts apart, and the order of layouts.
+static void writeSteps(rt::JsonWriter &out, const Report &report) {
+  for (auto [key, experts] : {std::pair("dense", false), {"experts", true}}) {
+    out.key(key).beginObject();
+    for (auto [name, quantity] : {std::pair("time", Quantity::Time), {"memory", Quantity::Memory}})
+      writeErrors(out, name, errorsOf(report, quantity, [&](const Comparison &row) {
+                    return row.hasExperts == experts;
+                  }));
+    out.endObject();
+  }
+  out.key("mean_of_source_medians").value(meanOfSourceMedians(report, Quantity::Time));
+  const validate::Ordering order = orderingOf(report);
+  out.key("sweeps").beginObject();
+  out.key("sweeps").value(order.sweeps).key("pairs").value(order.pairs);
+  out.key("right").value(order.right);
+  out.key("median_regret").value(order.medianRegret).key("p90_regret").value(order.p90Regret);
+  out.endObject();
+}
+
 static void writeJson(const Report &report, bool withRows) {
   rt::JsonWriter out(2);
   out.beginObject().key("table").value(report.table);
   out.key("overall").beginObject();
-  writePart(out, report, "", [](const Comparison &) { return true; });
+  writePart(out, report, "", always);
   out.endObject();
-  for (auto [key, experts] : {std::pair("dense", false), {"experts", true}}) {
-    out.key(key).beginObject();
-    writeErrors(out, "time", errorsOf(report, Quantity::Time, [&](const Comparison &row) {
-                  return row.hasExperts == experts;
-                }));
+  if (report.table == "steps") {
+    writeSteps(out, report);
+  } else {
+    out.key("units").beginObject();
+    for (const std::string &unit : unitsOf(report))
+      writeErrors(out, unit.c_str(),
+                  errorsOf(report, Quantity::Time,
+                           [&](const Comparison &row) { return row.unit == unit; }));
     out.endObject();
   }
   out.key("sources").beginObject();
@@ -137,7 +171,31 @@ static void printTable(const Report &report, Quantity quantity) {
     if (errors.rows)
       printLine(source, errors);
   }
-  printLine("all", errorsOf(report, quantity, [](const Comparison &) { return true; }));
+  printLine("all", errorsOf(report, quantity, always));
+  for (auto [name, experts] : {std::pair("without experts", false), {"with experts", true}}) {
+    const Errors errors = errorsOf(
+        report, quantity, [&](const Comparison &row) { return row.hasExperts == experts; });
+    if (report.table == "steps" && errors.rows)
+      printLine(name, errors);
+  }
+}
+
+static void printOrder(const Report &report) {
+  const validate::Ordering order = orderingOf(report);
+  fmt::print("mean of the sources' medians: {:.1f} %\n",
+             100 * meanOfSourceMedians(report, Quantity::Time));
+  if (order.pairs)
+    fmt::print("{} sweeps of layouts: {} of {} pairs more than 5 % apart in the right order ({:.0f} "
+               "%); regret of the predicted best {:.1f} % (median), {:.1f} % (90th percentile)\n",
+               order.sweeps, order.right, order.pairs,
+               100. * static_cast<double>(order.right) / static_cast<double>(order.pairs),
+               100 * order.medianRegret, 100 * order.p90Regret);
+}
+
+static void printUnits(const Report &report) {
+  for (const std::string &unit : unitsOf(report))
+    printLine(unit, errorsOf(report, Quantity::Time,
+                             [&](const Comparison &row) { return row.unit == unit; }));
 }
 
 static void writeText(const Report &report, bool withRows) {
@@ -147,7 +205,10 @@ static void writeText(const Report &report, bool withRows) {
                  100 * (*row.predictedTime / *row.time - 1), *row.predictedTime, *row.time,
                  row.what);
   printTable(report, Quantity::Time);
-  if (errorsOf(report, Quantity::Memory, [](const Comparison &) { return true; }).rows)
+  printUnits(report);
+  if (report.table == "steps")
+    printOrder(report);
+  if (errorsOf(report, Quantity::Memory, always).rows)
     printTable(report, Quantity::Memory);
   for (const auto &[reason, count] : reasonsOf(report, ""))
     fmt::print("left out: {} rows, {}\n", count, reason);

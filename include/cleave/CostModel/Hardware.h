@@ -47,9 +47,11 @@ struct ProductCurve {
   double castPasses = 1, blockCastPasses = 1;
 };
 
-/// An attention kernel: rate(s) = rate / (1 + ramp/s), causal work.
+/// An attention kernel: rate(s) = rate / (1 + ramp/s), with heads 128 wide.
 struct AttentionCurve {
   OperationsPerSecond forward, backward;
+  /// Times the rate with heads at most 64 wide.
+  double narrow = 0.85;
 };
 
 /// Links of one domain: t = start + hop·(n−1) + x + √(x·ramp), x = bytes·(n−1)/n / bandwidth.

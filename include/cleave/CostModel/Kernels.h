@@ -41,10 +41,13 @@ struct ScoresSize {
   double keys = 1;
   double keyWidth = 64, valueWidth = 64;
   std::optional<double> window;
+  /// A query sees the keys before it alone.
+  bool causal = true;
 };
 
 /// Forward: 2 · queries · keys/2 · (keyWidth + valueWidth) operations at rate / (1 + 675/keys),
-/// at most 64 wide 0.85 of that; backward 2.5 times as many. "unfused": products over all keys,
+/// without a causal mask all keys and 250 for 675; at most 64 wide AttentionCurve::narrow of that;
+/// backward 2.5 times as many. "unfused": products over all keys,
 /// and 14 bytes a score forward, 18 backward.
 Seconds scoresTime(const Device &device, const std::string &kernel, const ScoresSize &size,
                    bool backward, double clock);

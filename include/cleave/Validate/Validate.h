@@ -26,6 +26,12 @@ struct Comparison {
   /// In words, for people: "Llama3-70B on 64 GB200".
   std::string what;
   bool hasExperts = false;
+  /// Of a kernel or an exchange: its device and kind ("H100, product in bf16").
+  std::string unit;
+  /// Of a step: what it has in common with other layouts of one model on one machine, what the
+  /// layout is, and its sequences.
+  std::string sweep, layout;
+  double sequences = 1;
 };
 
 struct LeftOut {
@@ -52,6 +58,20 @@ enum class Quantity { Time, Memory };
 
 /// Errors of the rows that `keep` keeps, each group weighted once.
 template <typename Keep> Errors errorsOf(const Report &report, Quantity quantity, Keep keep);
+
+/// How layouts of one model on one machine are put in order. A sweep has three layouts or more;
+/// rows of one layout are one point, their mean; times are those of a sequence.
+struct Ordering {
+  int64_t sweeps = 0;
+  /// Pairs of points of a sweep more than 5 % apart, and those whose order is predicted.
+  int64_t pairs = 0, right = 0;
+  /// How much longer the layout that is predicted to be fastest takes than the fastest.
+  double medianRegret = 0, p90Regret = 0;
+};
+Ordering orderingOf(const Report &report);
+
+/// The mean over sources of the median error of each.
+double meanOfSourceMedians(const Report &report, Quantity quantity);
 
 /// Predicts every row of `path`, with devices and hosts from `share`. Errors:
 /// `rows.unknown_table` for a header of no known table, `rows.*` of the reader.
