@@ -171,9 +171,9 @@ private:
     DenseSet<Operation *> needed;
     for (Operation &op : llvm::reverse(function.getBody().front().without_terminator()))
       if (llvm::any_of(op.getResults(), [&](Value result) {
-            return saved.contains(result) ||
-                   llvm::any_of(result.getUsers(),
-                                [&](Operation *user) { return needed.contains(user); });
+            return saved.contains(result) || llvm::any_of(result.getUsers(), [&](Operation *user) {
+                     return needed.contains(user);
+                   });
           }))
         needed.insert(&op);
     for (auto [product, op] : llvm::zip(work.products, productOps))

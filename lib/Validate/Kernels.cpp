@@ -66,7 +66,7 @@ static void compareProduct(const Row &row, const cost::Device &device, Compariso
   const bool isBlock = llvm::StringRef(row.text("dtype")).contains("block");
   out.predictedTime = cost::productTime(device, {m, n, k, width, 2, true, isBlock}, 1).value;
   out.unit = fmt::format("{}, product in {}", row.text("gpu_class"),
-                         width == 16 ? "bf16"
+                         width == 16  ? "bf16"
                          : width == 4 ? "fp4"
                          : isBlock    ? "fp8 by blocks"
                                       : "fp8");

@@ -55,8 +55,8 @@ static void addParts(const cost::Prediction &p, Comparison &out) {
 /// step has is part of the layout, since it follows from the other parts as much as it is chosen.
 static void nameSweep(const Row &row, const cost::Layout &layout, const cost::HostProfile &host,
                       Comparison &out) {
-  for (const char *column : {"model", "layers", "hidden", "heads", "seq_len", "gpu", "gpus",
-                             "precision"})
+  for (const char *column :
+       {"model", "layers", "hidden", "heads", "seq_len", "gpu", "gpus", "precision"})
     out.sweep += row.text(column) + "|";
   out.sweep += host.name;
   for (const char *column : {"tp", "sp", "pp", "cp", "ep", "dp", "zero", "mbs", "gbs", "recompute"})

@@ -133,9 +133,9 @@ static void writeJson(const Report &report, bool withRows) {
   } else {
     out.key("units").beginObject();
     for (const std::string &unit : unitsOf(report))
-      writeErrors(out, unit.c_str(),
-                  errorsOf(report, Quantity::Time,
-                           [&](const Comparison &row) { return row.unit == unit; }));
+      writeErrors(out, unit.c_str(), errorsOf(report, Quantity::Time, [&](const Comparison &row) {
+                    return row.unit == unit;
+                  }));
     out.endObject();
   }
   out.key("sources").beginObject();
@@ -185,11 +185,12 @@ static void printOrder(const Report &report) {
   fmt::print("mean of the sources' medians: {:.1f} %\n",
              100 * meanOfSourceMedians(report, Quantity::Time));
   if (order.pairs)
-    fmt::print("{} sweeps of layouts: {} of {} pairs more than 5 % apart in the right order ({:.0f} "
-               "%); regret of the predicted best {:.1f} % (median), {:.1f} % (90th percentile)\n",
-               order.sweeps, order.right, order.pairs,
-               100. * static_cast<double>(order.right) / static_cast<double>(order.pairs),
-               100 * order.medianRegret, 100 * order.p90Regret);
+    fmt::print(
+        "{} sweeps of layouts: {} of {} pairs more than 5 % apart in the right order ({:.0f} "
+        "%); regret of the predicted best {:.1f} % (median), {:.1f} % (90th percentile)\n",
+        order.sweeps, order.right, order.pairs,
+        100. * static_cast<double>(order.right) / static_cast<double>(order.pairs),
+        100 * order.medianRegret, 100 * order.p90Regret);
 }
 
 static void printUnits(const Report &report) {

@@ -62,6 +62,22 @@ TEST(Scores, CausalWorkAtTheRateOfItsLength) {
               2.5 * work / (5e13 / (1 + 675. / 8192)), 1e-9);
 }
 
+TEST(Scores, WithoutAMaskAllKeysAndAShorterRamp) {
+  ScoresSize size{1e6, 8192, 128, 128, std::nullopt};
+  size.causal = false;
+  EXPECT_NEAR(scoresTime(plain(), "flash2", size, false, 1).value,
+              2. * 1e6 * 8192 * 256 / (1e14 / (1 + 250. / 8192)), 1e-9);
+}
+
+TEST(Scores, NarrowHeadsHaveARateOfTheirOwn) {
+  Device device = plain();
+  const ScoresSize size{1e6, 8192, 64, 64, std::nullopt};
+  device.attention["flash2"].narrow = 1;
+  const Seconds full = scoresTime(device, "flash2", size, false, 1);
+  device.attention["flash2"].narrow = 0.5;
+  EXPECT_NEAR(scoresTime(device, "flash2", size, false, 1) / full, 2, 1e-9);
+}
+
 TEST(Scores, AWindowBoundsTheWork) {
   const ScoresSize all{1e6, 65536, 128, 128, std::nullopt};
   ScoresSize some = all;

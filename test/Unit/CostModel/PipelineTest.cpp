@@ -40,6 +40,9 @@ TEST(Pipeline, ZeroBubbleKeepsWeightsForLater) {
   EXPECT_NEAR(h1.makespan.value, 12 * 3 + 3 * (1 + 1 - 1), 1e-9);
   const PipelineTimes full = playPipeline("zb-2p", 4, equal(4, 1, 2, 1), 12, {}, {});
   EXPECT_LT(full.makespan.value, 12 * 3 + 0.5);
+  // Nothing ends behind it.
+  for (Seconds end : full.lastBackwardEnd)
+    EXPECT_LE(end.value, full.makespan.value + 1e-9);
 }
 
 TEST(Dealing, BlocksInEqualNumbers) {

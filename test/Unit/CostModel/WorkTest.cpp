@@ -60,6 +60,40 @@ TEST(Work, ProductsAndScoresOfADecoder) {
   EXPECT_EQ(productsOf(head, layoutOf(1)), tokens * 512 * 1000);
 }
 
+TEST(Work, TheLastProductMakesNothingThatBackwardReads) {
+  const ModelWork work = workOfConfig(kLlama);
+  for (const Product &p : work.kinds[work.layers[1]].products)
+    EXPECT_EQ(p.isLast, p.path == "mlp.down") << p.path;
+}
+
+TEST(Prediction, RecomputationMayEndBeforeTheLastProduct) {
+  auto device = readDevice(CLEAVE_SHARE, "h100-sxm-80gb");
+  auto host = readHostProfile(CLEAVE_SHARE, "megatron");
+  ASSERT_TRUE(device.ok() && host.ok());
+  const ModelWork work = workOfConfig(kLlama);
+  Layout layout = layoutOf(1);
+  layout.recompute = Recompute::All;
+  const KindWork &block = work.kinds[work.layers[1]];
+  host->stopsRecompute = false;
+  const LayerTimes whole = layerTimes(block, *device, *host, layout);
+  EXPECT_EQ(whole.recompute, whole.forward);
+  host->stopsRecompute = true;
+  EXPECT_LT(layerTimes(block, *device, *host, layout).recompute, whole.forward);
+}
+
+TEST(Prediction, ExpertsExchangeWhatARouterReadsToo) {
+  // Rows go to their experts and come back, in the forward and in the backward.
+  auto device = readDevice(CLEAVE_SHARE, "h100-sxm-80gb");
+  auto host = readHostProfile(CLEAVE_SHARE, "megatron");
+  ASSERT_TRUE(device.ok() && host.ok());
+  const ModelWork work = workOfConfig(kExperts);
+  const LayerTimes times = layerTimes(work.kinds[work.layers[1]], *device, *host, layoutOf(1, 8));
+  const double bytes = 2. * 128 * 4 * 512 * 2;
+  const double least = 2 * bytes * 7 / 8 / device->link.bandwidth.value;
+  EXPECT_GT(times.forwardParts.experts.value, least);
+  EXPECT_EQ(times.forwardParts.experts, times.backwardParts.experts);
+}
+
 TEST(Work, TensorRanksShareProductsEvenly) {
   const ModelWork work = workOfConfig(kLlama);
   const KindWork &block = work.kinds[work.layers[1]];
