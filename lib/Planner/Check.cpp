@@ -65,7 +65,7 @@ private:
                "plan.ranks_mismatch: the plan's axes make " + Twine(product) +
                    " ranks, the cluster has " + Twine(ranks),
                "the product of all axes is the number of ranks");
-    error.attachNote() << "suggestion: a cluster of " << product << " ranks";
+    error.attachNote() << "suggestion: a cluster of " << product << " ranks, as local:" << product;
     return error;
   }
 

@@ -129,6 +129,10 @@ rt::StatusOr<Cluster> readCluster(const std::string &text, const std::string &sh
     rt::Error error = rt::userError("cluster.unknown", "there is no such preset or file")
                           .withGiven(text)
                           .withRule("PRESET:N or a .json file; presets: " + join(known, ", "));
+    // A number alone is how many ranks are meant.
+    int64_t ranks;
+    if (!name.getAsInteger(10, ranks) && ranks > 0)
+      count = ranks;
     error.suggestions.push_back(rt::nearestName(name.str(), known).value_or("local") + ":" +
                                 std::to_string(count));
     return error;

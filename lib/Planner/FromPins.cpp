@@ -31,6 +31,16 @@ static std::string divisors(int64_t n, function_ref<bool(int64_t)> fits) {
   return join(list, ", ");
 }
 
+/// Where the pins are meant, the cluster is what has to change: the smallest that has them all.
+static rt::Error suggestCluster(const Pins &pins, rt::Error error) {
+  int64_t ranks = 1;
+  for (const std::optional<int64_t> &degree : {pins.dp, pins.cp, pins.tp, pins.pp})
+    if (llvm::MulOverflow(ranks, degree.value_or(1), ranks) || ranks > 1000000)
+      return error;
+  error.suggestions.push_back("--cluster local:" + std::to_string(ranks));
+  return error;
+}
+
 /// `ranks` without those of the pipeline and of the sequence are dealt out to data and
 /// tensor parallelism.
 static rt::Status settleTensor(const PlanRequest &request, int64_t pp, HeadSizes heads,
@@ -42,28 +52,35 @@ static rt::Status settleTensor(const PlanRequest &request, int64_t pp, HeadSizes
   degrees.tp = pins.tp.value_or(pins.dp ? std::max<int64_t>(ranks / *pins.dp, 1) : 1);
   degrees.dp = pins.dp.value_or(std::max<int64_t>(ranks / degrees.tp, 1));
   if (request.ranks % pp != 0)
-    return rt::userError("plan.ranks_mismatch", "pp does not divide the number of ranks")
-        .withGiven("pp=" + std::to_string(pp) + ", ranks=" + std::to_string(request.ranks))
-        .withRule("dp × tp × pp = ranks")
-        .suggest("pp one of " + divisors(request.ranks, [](int64_t) { return true; }));
+    return suggestCluster(
+        pins,
+        rt::userError("plan.ranks_mismatch", "pp does not divide the number of ranks")
+            .withGiven("pp=" + std::to_string(pp) + ", ranks=" + std::to_string(request.ranks))
+            .withRule("dp × tp × pp = ranks")
+            .suggest("pp one of " + divisors(request.ranks, [](int64_t) { return true; })));
   if (stage % cp != 0)
-    return rt::userError("plan.ranks_mismatch", "cp does not divide the number of ranks")
-        .withGiven("cp=" + std::to_string(cp) + ", ranks=" + std::to_string(request.ranks) +
-                   (pp > 1 ? ", pp=" + std::to_string(pp) : ""))
-        .withRule(pp > 1 ? "dp × cp × tp × pp = ranks" : "dp × cp × tp = ranks")
-        .suggest("cp one of " + divisors(stage, [](int64_t) { return true; }));
+    return suggestCluster(
+        pins,
+        rt::userError("plan.ranks_mismatch", "cp does not divide the number of ranks")
+            .withGiven("cp=" + std::to_string(cp) + ", ranks=" + std::to_string(request.ranks) +
+                       (pp > 1 ? ", pp=" + std::to_string(pp) : ""))
+            .withRule(pp > 1 ? "dp × cp × tp × pp = ranks" : "dp × cp × tp = ranks")
+            .suggest("cp one of " + divisors(stage, [](int64_t) { return true; })));
   // Not by their product, which may leave 64 bits.
   if (ranks % degrees.dp != 0 || ranks / degrees.dp != degrees.tp) {
     const std::string product =
         std::string(cp > 1 ? "dp × cp × tp" : "dp × tp") + (pp > 1 ? " × pp" : "");
-    return rt::userError("plan.ranks_mismatch", product + " is not the number of ranks")
-        .withGiven("dp=" + std::to_string(degrees.dp) + ", tp=" + std::to_string(degrees.tp) +
-                   (cp > 1 ? ", cp=" + std::to_string(cp) : "") +
-                   (pp > 1 ? ", pp=" + std::to_string(pp) : "") +
-                   ", ranks=" + std::to_string(request.ranks))
-        .withRule(product + " = ranks")
-        .suggest("tp one of " + divisors(ranks, [&](int64_t t) { return headsDivide(heads, t); }) +
-                 ", dp left out");
+    return suggestCluster(
+        pins,
+        rt::userError("plan.ranks_mismatch", product + " is not the number of ranks")
+            .withGiven("dp=" + std::to_string(degrees.dp) + ", tp=" + std::to_string(degrees.tp) +
+                       (cp > 1 ? ", cp=" + std::to_string(cp) : "") +
+                       (pp > 1 ? ", pp=" + std::to_string(pp) : "") +
+                       ", ranks=" + std::to_string(request.ranks))
+            .withRule(product + " = ranks")
+            .suggest("tp one of " +
+                     divisors(ranks, [&](int64_t t) { return headsDivide(heads, t); }) +
+                     ", dp left out"));
   }
   if (!headsDivide(heads, degrees.tp)) {
     int64_t all = heads.keyHeads * heads.groups;

@@ -77,7 +77,7 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
       known.push_back(name);
     rt::Error error = rt::userError("plan.unknown_pin", "--pin has no key '" + key.str() + "'")
                           .withGiven("\"" + key.str() + "\"")
-                          .withRule("known keys: " + join(known, ", "));
+                          .withRule("known keys: " + join(known, ", ") + ", precision.PATH");
     auto near = rt::nearestName(key.str(), known);
     error.suggestions.push_back(near ? *near : "dp=1,tp=1");
     return error;

@@ -37,6 +37,11 @@ static rt::Status checkStageCount(const PipelineChoice &choice, const Pins &pins
     error.suggestions.push_back("vp=" + std::to_string(layers / choice.ranks));
     return error;
   }
+  // As many stages as ranks, in the order that has one on each.
+  if (choice.stagesOfRank > 1 && choice.ranks <= layers) {
+    error.suggestions.push_back("vp=1, schedule=1f1b");
+    return error;
+  }
   int64_t fits = std::max<int64_t>(layers / choice.stagesOfRank, 1);
   while (ranks % fits != 0)
     --fits;

@@ -53,6 +53,7 @@ void StepTraffic::addGroup(size_t index, const std::vector<Communicator *> &grou
     meter.line.kind = nameOf(kind);
     meter.line.axes = namesOf(program.mesh, program.groups[index].axes);
     meter.line.members = own->size();
+    meter.line.beside = program.groups[index].beside;
     if (program.traffic)
       for (const Traffic::Collective &each : program.traffic->collectives)
         if (groups[static_cast<size_t>(each.group)] == own && each.kind == meter.line.kind) {
@@ -151,6 +152,8 @@ JsonValue trafficJson(const std::vector<std::vector<TrafficLine>> &ofRanks) {
         each.set("peer", JsonValue(line.peer));
       else
         each.set("ranks", JsonValue(line.members));
+      if (line.beside)
+        each.set("beside", JsonValue(true));
       each.set("count", JsonValue(line.count.calls));
       each.set("bytes", JsonValue(line.count.bytes));
       lines.append(std::move(each));
@@ -168,7 +171,8 @@ JsonValue trafficJson(const std::vector<std::vector<TrafficLine>> &ofRanks) {
 std::string describe(const TrafficLine &line) {
   if (line.peer >= 0)
     return fmt::format("with rank {}", line.peer);
-  return fmt::format("over {} among {} ranks", fmt::join(line.axes, "+"), line.members);
+  return fmt::format("over {} among {} ranks{}", fmt::join(line.axes, "+"), line.members,
+                     line.beside ? ", beside the computation" : "");
 }
 
 } // namespace cleave::rt

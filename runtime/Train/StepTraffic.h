@@ -20,6 +20,8 @@ struct TrafficLine {
   std::vector<std::string> axes;
   /// Of a communicator: how many ranks. Of a channel: the rank at the other end.
   int64_t members = 0, peer = -1;
+  /// Of a communicator: whether its exchanges run beside the computation.
+  bool beside = false;
   MessageCount count;
 };
 
@@ -62,7 +64,7 @@ private:
 /// For each rank that has lines, by its number in the list, the rank and its lines.
 JsonValue trafficJson(const std::vector<std::vector<TrafficLine>> &ofRanks);
 
-/// "over tensor among 2 ranks", "with rank 3".
+/// "over tensor among 2 ranks", "over data among 2 ranks, beside the computation", "with rank 3".
 std::string describe(const TrafficLine &line);
 
 } // namespace cleave::rt

@@ -34,6 +34,9 @@ class Communication(harness.Case):
                 table = traffic.table(self, model, ranks, pins)
                 self.assertEqual(counts, traffic.planned(self, table, 3))
                 self.assertEqual(bool(table["rows"]), ranks > 1)
+                (row,) = harness.read_rows(log, "traffic")
+                beside = [e for r in row["traffic"]["ranks"] for e in r["exchanges"] if e.get("beside")]
+                self.assertEqual(bool(beside), "overlap=1" in pins)
 
     def test_j01_every_exchange_is_explained(self):
         """Source, placement before and after, bytes, group, count; sums that fit."""

@@ -272,6 +272,33 @@ class Refusals(harness.Case):
         self.explained(self.refused([wider, "--data", data, *tail], "checkpoint.shape_mismatch"))
         self.assertEqual(sorted(os.listdir(folder)), ["step-2"])
 
+    def test_a_cluster_that_pins_need_is_suggested(self):
+        """Who gave degrees and no cluster means the degrees."""
+        for pins, cluster in (("dp=4", "local:4"), ("pp=2", "local:2"), ("cp=2,tp=2", "local:4"),
+                              ("dp=3,tp=2", "local:6")):
+            with self.subTest(pins=pins):
+                error = self.refused_compile("plan.ranks_mismatch", config(), 1, pins)
+                self.assertIn("--cluster " + cluster, error["suggestions"])
+        error = self.refused([CLEAVE, "compile", golden("t0", "config.json"), "--cluster", "4",
+                              "-o", self.fresh("refused")], "cluster.unknown")
+        self.assertEqual(error["suggestions"], ["local:4"])
+
+    def test_a_stage_on_each_rank_is_suggested(self):
+        """Four blocks, embedding and head: five ranks can have one stage, not two."""
+        error = self.refused_compile("plan.stages_gt_layers", config(), 5,
+                                     "pp=5,schedule=interleaved", recipe(global_batch=8))
+        self.assertEqual(error["suggestions"], ["vp=1, schedule=1f1b"])
+        made = harness.run(self.compile_command(config(), 5, "pp=5,vp=1,schedule=1f1b",
+                                                recipe(global_batch=8)) + ["--emit=plan"])
+        self.assertEqual(made.returncode, 0, made.stderr)
+
+    def test_values_beyond_a_device_are_said(self):
+        """Its state fits, the values of a micro-batch do not: known before it runs."""
+        said = harness.run([CLEAVE, "compile", golden("t0", "config.json"), "--cluster",
+                            "dgx-h100:1", "--global-batch", str(2 ** 23), "-o", self.fresh("large")])
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("warning[plan.over_budget]", said.stderr)
+
 
 if __name__ == "__main__":
     harness.main()

@@ -304,6 +304,22 @@ class Refusals(Verify):
             with self.subTest(kind=kind):
                 self.refused([CLEAVE, "verify", *words], kind)
 
+    def test_rounding_is_no_mistake_of_a_layout(self):
+        """bf16 beside fp32 differs; what is suggested agrees."""
+        t0 = golden("t0", "config.json")
+        error = self.refused([CLEAVE, "verify", t0, "--pin", "dp=2", "--set", "precision=bf16"],
+                             "verify.mismatch", 4)
+        self.assertTrue(any("precision=fp32" in s for s in error["suggestions"]), error)
+        self.assertTrue(any("--tolerance 0.05" in s for s in error["suggestions"]), error)
+        done = run([CLEAVE, "verify", t0, "--pin", "dp=2", "--set", "precision=bf16",
+                    "--tolerance", "0.05"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_one_rank_with_itself_is_said(self):
+        done = run([CLEAVE, "verify", golden("t0", "config.json"), "--pin", "zero=3"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("one rank is compared with itself", done.stderr)
+
 
 if __name__ == "__main__":
     harness.main()

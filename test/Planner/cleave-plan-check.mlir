@@ -24,7 +24,7 @@ plan.solution version 1 {
 
   // expected-error@below {{plan.ranks_mismatch: the plan's axes make 2 ranks, the cluster has 4}}
 // expected-note@below {{rule: the product of all axes is the number of ranks}}
-// expected-note@below {{suggestion: a cluster of 2 ranks}}
+// expected-note@below {{suggestion: a cluster of 2 ranks, as local:2}}
 plan.solution version 1 {
   plan.batch global 8 micro 2 sequence 8
   plan.axis "tensor" [2]

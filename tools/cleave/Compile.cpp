@@ -220,7 +220,8 @@ rt::Status Compilation::checkBudget() {
   return rt::userError("plan.over_budget", message)
       .withGiven(fmt::format("ranks={}", request.plan.ranks))
       .withRule("weights, gradients and both moments (16 bytes a parameter) fit in a device")
-      .suggest("--pin tp=… with a larger degree, or more devices")
+      .suggest("--pin zero=3 with several data ranks, tp=… or pp=… with a larger degree, or more "
+               "devices")
       .suggest("--allow-over-budget to go on for inspection");
 }
 
@@ -313,6 +314,13 @@ void Compilation::tellBinary() const {
   tell("{}: {} parameters, {} rank{} ({}), {} × {} tokens a step{}\n", request.output,
        grouped(compiled->image.parameterCount()), ranks, ranks == 1 ? "" : "s",
        fmt::join(axes, " × "), program.batch.globalBatch, program.batch.sequence, memory);
+  const std::optional<Cluster> &cluster = request.cluster;
+  const auto bytes = static_cast<double>(compiled->image.predictedBytesPerRank().value_or(0));
+  if (cluster && cluster->deviceMemory && bytes > *cluster->deviceMemory)
+    tell("warning[plan.over_budget]: a rank takes {:.1f} GB with the values of a micro-batch, a "
+         "device of {} has {:.1f} GB; less: a smaller micro_batch, recompute=full, zero=3, more of "
+         "cp, tp and pp\n",
+         bytes / 1e9, cluster->name, *cluster->deviceMemory / 1e9);
   const bool here = request.output.find('/') == std::string::npos;
   tell("run it: {}{} --data TOKENS.bin --steps N\n", here ? "./" : "", request.output);
 }

@@ -35,7 +35,8 @@ void addPlanOptions(CommandLine &line) {
       {"micro-batch", "short for --set micro_batch=N; left out: all of a rank at once", "N"},
       {"tokens", "short for --set tokens=N", "N"},
       {"pin",
-       "what of the plan is fixed: dp=2,tp=4,pp=2,sp=1,vocab=0,zero=1,recompute=full,micro_batch=1",
+       "what of the plan is fixed, as dp=2,tp=4; keys: dp, tp, cp, pp, ep, sp, vocab, zero, "
+       "zero_group, overlap, recompute, vp, schedule, micro_batch, precision.PATH",
        "PINS"},
       {"plan", "a plan to carry out, as --emit=plan writes it", "FILE"},
   };

@@ -225,8 +225,13 @@ static std::string axesOf(mlir::ModuleOp plan) {
 }
 
 VerifyCase Verification::describe() {
-  return {request.plan.modelPath, changes,           axesOf(*layout),  axesOf(*against),
-          ranksOf(*layout),       ranksOf(*against), request.tolerance};
+  const auto rounds = [](mlir::ModuleOp plan) {
+    return precisionOf(solutionOf(plan)) == rt::Precision::Bf16;
+  };
+  return {request.plan.modelPath, changes,
+          axesOf(*layout),        axesOf(*against),
+          ranksOf(*layout),       ranksOf(*against),
+          request.tolerance,      rounds(*layout) || rounds(*against)};
 }
 
 rt::Status Verification::compare() {
@@ -253,6 +258,9 @@ rt::Status Verification::compare() {
   settings.progress = [&](const std::string &what) { progress(what); };
   const VerifyCase checked = describe();
   tell("{}", describeCase(checked));
+  if (checked.ranks == 1 && checked.againstRanks == 1 && request.against.empty() && !program)
+    tell("note: one rank is compared with itself; --cluster local:N, or a pin of dp, tp, cp or pp, "
+         "makes more ranks\n");
   auto report =
       verifyLayouts(*model, {*layout, program ? *program : mlir::ModuleOp()}, {*against}, settings);
   progress("");

@@ -62,6 +62,13 @@ rt::Error mismatchError(const Divergence &d, const VerifyCase &checked) {
     note("rank", std::to_string(*d.rank));
   if (!d.reads.empty())
     note("reads", fmt::format("{}", fmt::join(d.reads, ", ")));
+  if (checked.rounds) {
+    // Nothing can be said of exchanges and operators before rounding is out of the way.
+    error.suggestions.push_back("the same layout in fp32, where nothing is rounded: --set "
+                                "precision=fp32, or a plan without its lines plan.precision");
+    return std::move(error).suggest(
+        "--tolerance 0.05, as bf16 rounds (not with experts, whose choices follow rounded scores)");
+  }
   if (d.readsAgree)
     return std::move(error).suggest(
         "what it reads agrees where it is made: look at the exchanges behind that, and at the "

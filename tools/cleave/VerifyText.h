@@ -19,6 +19,8 @@ struct VerifyCase {
   std::string layout, against;
   int64_t ranks = 1, againstRanks = 1;
   double tolerance = 0;
+  /// One of the layouts rounds to bf16; the other does not, or not in the same places.
+  bool rounds = false;
 };
 
 /// `verify.mismatch`: what differs first, where, and what it reads. Its notes are

@@ -220,8 +220,10 @@ static rt::Status link(const LinkSettings &settings, ArrayRef<std::string> objec
     return rt::systemError("file.write_failed", "cannot write '" + output + "'", ENOSPC);
   return rt::missingError("emit.link_failed", "linking the training binary failed")
       .withGiven(text ? (*text)->getBuffer().str() : message)
-      .withRule("libdnnl-dev and libfmt-dev are installed")
-      .suggest("scripts/setup");
+      .withRule("libdnnl-dev and libfmt-dev are installed, and the runtime's libraries are of one "
+                "build")
+      .suggest("scripts/setup")
+      .suggest("scripts/build CleaveRtMain CleaveRtDeviceCPU");
 }
 
 rt::Status emitBinary(const CompiledImage &image, const cpu::Profile &profile,
