@@ -59,6 +59,9 @@ private:
   std::optional<std::pair<uint64_t, int64_t>> filled;
   /// Step of the newest checkpoint of this run, the one resumed from included.
   std::optional<uint64_t> savedStep;
+  /// Why the log, which the first rank writes, misses lines. It ends the run as a request to
+  /// stop does: with what was trained saved.
+  Status logFailure;
 };
 
 std::vector<int> asInts(const std::vector<int64_t> &ranks) {
@@ -234,7 +237,8 @@ Status RankTrainer::reportStep(uint64_t step, double seconds) {
     metrics.tokens = step * tokensPerStep();
     metrics.tokensPerSecond = static_cast<double>(tokensPerStep()) / seconds;
     metrics.seconds = secondsSinceStart();
-    CLEAVE_RT_RETURN_IF_ERROR(shared.log.write(metrics));
+    if (logFailure.ok())
+      logFailure = shared.log.write(metrics);
     shared.progress->update(metrics);
     shared.summary->add(metrics);
   }
@@ -281,7 +285,9 @@ Status RankTrainer::evaluate(uint64_t step) {
     return {};
   shared.result.evaluation = EvalMetrics{step, sum / static_cast<double>(tokens), tokens};
   shared.progress->evaluated(*shared.result.evaluation);
-  return shared.log.write(*shared.result.evaluation);
+  if (logFailure.ok())
+    logFailure = shared.log.write(*shared.result.evaluation);
+  return {};
 }
 
 Status RankTrainer::save(uint64_t step) {
@@ -299,9 +305,10 @@ Status RankTrainer::save(uint64_t step) {
   return saveCheckpoint(program, target, std::move(state), executor->memory(), *everyone);
 }
 
-/// If any process was asked to.
+/// If any process was asked to, or the log takes no more lines.
 StatusOr<bool> RankTrainer::shouldStop() {
-  float stop = world.leadsProcess() && setup.stopRequested() ? 1 : 0;
+  const bool isAsked = world.leadsProcess() && setup.stopRequested();
+  float stop = isAsked || !logFailure.ok() ? 1 : 0;
   everyone->setPurpose("whether to stop");
   CLEAVE_RT_RETURN_IF_ERROR(everyone->allReduce({&stop, 1}, ReduceKind::Max));
   return stop > 0;
@@ -326,8 +333,9 @@ Status RankTrainer::finish(uint64_t step) {
     if (setup.flags.profile) {
       shared.result.profile = summarise(program, executor->commands(), executor->profile());
       shared.result.traffic = shared.traffic[world.rank()];
-      CLEAVE_RT_RETURN_IF_ERROR(
-          shared.log.writeTraffic(step, step - setup.firstStep, trafficJson(shared.traffic)));
+      if (logFailure.ok())
+        logFailure =
+            shared.log.writeTraffic(step, step - setup.firstStep, trafficJson(shared.traffic));
     }
   }
   if (!setup.flags.exportFolder.empty())
@@ -335,7 +343,11 @@ Status RankTrainer::finish(uint64_t step) {
   // Nobody frees its memory while it is being exported.
   CLEAVE_RT_RETURN_IF_ERROR(everyone->barrier());
   // Behind all that is kept of the run, so that a mistake of ours costs none of it.
-  return traffic->check();
+  CLEAVE_RT_RETURN_IF_ERROR(traffic->check());
+  if (logFailure.ok() || savedStep != step)
+    return logFailure;
+  return Error(logFailure.error())
+      .note(fmt::format("the state after step {} was saved, go on with --resume", step));
 }
 
 Status RankTrainer::exportWeights() {

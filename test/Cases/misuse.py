@@ -89,6 +89,13 @@ class CommandLines(harness.Case):
         self.refused([CLEAVE, "compile", module, "--seq-len", str(longest + 1), "--emit=image"],
                      "plan.sequence_too_long", says=[longest])
 
+    def test_work_beyond_counting(self):
+        """The squares of a long sequence: numbers for reports end where they can be counted."""
+        model = self.written(llama(max_position_embeddings=2 * 10 ** 9))
+        done = harness.run([CLEAVE, "compile", model, "--seq-len", str(10 ** 9), "--global-batch", "1",
+                            "--allow-over-budget", "--emit=image", "-o", self.path("image")])
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_batches_beyond_counting(self):
         for batch in (2 ** 41, 10 ** 18):
             error = self.refuse("plan.batch_too_large", "compile", self.model, "--emit=image",
@@ -110,6 +117,22 @@ class CommandLines(harness.Case):
                 file.write(text)
             error = self.refused([CLEAVE, "compile", path, "--emit=image"], "model.ir_invalid")
             self.assertTrue(error["where"] and error["rule"] and error["suggestions"], error)
+
+    def test_texts_that_nest_without_end(self):
+        """What a parser that calls itself cannot read; brackets in strings and comments count for none."""
+        path, wide = self.path("deep.mlir"), '// ' + '(' * 9999 + '\nmodule @"' + '[' * 9999
+        plan = harness.run([CLEAVE, "compile", self.model, "--emit=plan"]).stdout
+        for text in ("module {" * 200000, "module attributes {a = " + "[" * 50000 + "]" * 50000 + "} {}"):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            self.refuse("plan.unreadable", "compile", self.model, "--plan", path, "--emit=dist")
+            self.refuse("plan.unreadable", "verify", self.model, "--plan", path)
+            error = self.refused([CLEAVE, "compile", path, "--emit=image"], "model.ir_invalid")
+            self.assertTrue(error["where"] and error["rule"] and error["suggestions"], error)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(plan.replace("module {", wide + '" {', 1))
+        done = harness.run([CLEAVE, "compile", self.model, "--plan", path, "--emit=dist"])
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_inputs_that_are_no_files(self):
         pipe = self.path("pipe")
@@ -275,6 +298,20 @@ class Readers(harness.Case):
         error = json.loads(done.stderr.strip().splitlines()[-1])["error"]
         self.assertIn(error["kind"], ("log.write_failed", "checkpoint.write_failed"))
         self.assertTrue(error["rule"] and error["suggestions"], error)
+
+    def test_logs_that_take_no_more_lines(self):
+        """As on a device that is full: the run ends, but with what it has trained."""
+        os.mkfifo(self.path("log"))
+        reader = subprocess.Popen(["head", "-n", "4", self.path("log")], stdout=subprocess.DEVNULL)
+        done = self.shell(self.command("--json").replace("--steps 300", "--steps 1000000"))
+        reader.wait(timeout=harness.LIMIT)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        error = json.loads(done.stderr.strip().splitlines()[-1])["error"]
+        self.assertEqual(error["kind"], "log.write_failed")
+        saved = os.listdir(self.path("saved"))
+        self.assertEqual(len(saved), 1)
+        self.assertIn(f"the state after step {saved[0][5:]} was saved", json.dumps(error["notes"]))
+        self.assertGreaterEqual(int(saved[0][5:]), 3)
 
     def test_threads_that_the_system_refuses(self):
         """Their stacks are more than the process may have: an error, not an abort."""
