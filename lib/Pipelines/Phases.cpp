@@ -2,6 +2,7 @@
 
 #include "cleave/Pipelines/Phases.h"
 #include "cleave/Support/Diagnostics.h"
+#include "cleave/Support/Nesting.h"
 #include "cleave/Target/Image/Image.h"
 #include "cleave/Transforms/Autodiff/Passes.h"
 #include "cleave/Transforms/Blocks/Blocks.h"
@@ -60,6 +61,10 @@ rt::StatusOr<OwningOpRef<ModuleOp>> readPlan(MLIRContext &context, const std::st
         .suggest("`cleave compile … --emit=plan` writes one");
   };
   constexpr const char *one = "a plan is an MLIR file with one plan.solution";
+  if (const auto deep = findDeepNesting(*text, file))
+    return rt::Error(refuse("plan.unreadable", "brackets are nested too deeply",
+                            "no more than 512 brackets are open at a time"))
+        .at(*deep);
   const ParserConfig asWritten(&context, /*verifyAfterParse=*/false);
   rt::Status read = withDiagnostics(context, [&] {
     plan = parseSourceString<ModuleOp>(*text, asWritten, file);

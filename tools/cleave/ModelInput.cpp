@@ -2,6 +2,7 @@
 
 #include "ModelInput.h"
 
+#include "cleave/Support/Nesting.h"
 #include "dialects/NN/NN.h"
 #include "runtime/Base/Files.h"
 
@@ -32,6 +33,11 @@ static rt::Where placeOf(Location location) {
 
 rt::StatusOr<OwningOpRef<ModuleOp>> parseModule(const std::string &path, MLIRContext &context) {
   CLEAVE_RT_ASSIGN_OR_RETURN(const std::string text, rt::readWholeFile(path));
+  if (const auto deep = findDeepNesting(text, path))
+    return rt::userError("model.ir_invalid", "brackets are nested too deeply")
+        .at(*deep)
+        .withRule("no more than 512 brackets are open at a time")
+        .suggest("`cleave compile CONFIG --emit=nn -o model.mlir` writes one");
   context.loadDialect<nn::NNDialect, func::FuncDialect>();
   std::optional<rt::Error> first;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {

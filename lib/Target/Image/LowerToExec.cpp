@@ -338,6 +338,9 @@ private:
     return success();
   }
 
+  /// A number for reports; more than an attribute holds is as much as it holds.
+  static int64_t counted(double number) { return number < 0x1p63 ? int64_t(number) : INT64_MAX; }
+
   void emitKernel(KernelCall &call, Placement &placement, StringRef label, Location loc) {
     SmallVector<Attribute> args;
     for (const auto &arg : call.args)
@@ -345,7 +348,7 @@ private:
                                            ? placement.region(std::get<Value>(arg))
                                            : layout.extra(std::get<BodyInput>(arg))));
     exec::LaunchOp::create(builder, loc, call.symbol, builder.getArrayAttr(args), call.extent,
-                           call.grain, label, call.bytes, call.flops);
+                           call.grain, label, counted(call.bytes), counted(call.flops));
   }
 
   /// What an entry returns of the values that `isMade` goes to where the runtime, or the

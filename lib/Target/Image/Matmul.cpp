@@ -11,6 +11,7 @@
 #include "lib/Target/Image/Matmul.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 namespace cleave::image {
@@ -102,10 +103,16 @@ FailureOr<MatrixProduct> matmulOf(Operation *op) {
 }
 
 int64_t MatrixProduct::flops() const {
-  int64_t flops = 2 * m * n * k;
+  // Of sequences of 2^30 tokens there are more than can be counted.
+  uint64_t flops = 2;
+  auto times = [&](int64_t size) {
+    flops = llvm::SaturatingMultiply(flops, static_cast<uint64_t>(size));
+  };
+  for (int64_t size : {m, n, k})
+    times(size);
   for (size_t i = 0; i < batch.size(); i += 4)
-    flops *= batch[i];
-  return flops;
+    times(batch[i]);
+  return static_cast<int64_t>(std::min<uint64_t>(flops, INT64_MAX));
 }
 
 } // namespace cleave::image
