@@ -15,14 +15,18 @@ StatusOr<Schedule> Schedule::create(LearningRateRecipe recipe, uint64_t steps) {
   const uint64_t needed = recipe.warmup + recipe.decay.value_or(0);
   // A run may stop during warm-up; only what follows it needs room.
   const bool hasEnd = recipe.kind != ScheduleKind::Constant;
-  if (hasEnd && needed > *recipe.total)
-    return userError("recipe.conflict",
-                     fmt::format("warm-up and decay take {} of {} steps", needed, *recipe.total))
-        .withGiven(fmt::format("warmup = {}, decay = {}, total = {}{}", recipe.warmup,
-                               recipe.decay.value_or(0), *recipe.total,
-                               filledIn ? " (from --steps)" : ""))
-        .withRule("warmup + decay is at most total")
-        .suggest(fmt::format("learning_rate.total = {}", needed));
+  if (hasEnd && needed > *recipe.total) {
+    Error error = userError("recipe.conflict", fmt::format("warm-up and decay take {} of {} steps",
+                                                           needed, *recipe.total))
+                      .withGiven(fmt::format("warmup = {}, decay = {}, total = {}{}", recipe.warmup,
+                                             recipe.decay.value_or(0), *recipe.total,
+                                             filledIn ? " (from --steps)" : ""))
+                      .withRule("warmup + decay is at most total");
+    // What this run can do without being compiled again comes first.
+    if (filledIn)
+      error.suggestions.push_back(fmt::format("--steps {}", needed));
+    return std::move(error).suggest(fmt::format("learning_rate.total = {}", needed));
+  }
   return Schedule(recipe);
 }
 

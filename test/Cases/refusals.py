@@ -283,6 +283,14 @@ class Refusals(harness.Case):
                               "-o", self.fresh("refused")], "cluster.unknown")
         self.assertEqual(error["suggestions"], ["local:4"])
 
+    def test_steps_within_a_warm_up(self):
+        """Without a total the run's steps are one: more of them need no new program."""
+        rates = {"schedule": "cosine", "peak": 1e-3, "warmup": 20}
+        binary = self.compiled(config(), 1, None, recipe(learning_rate=rates))
+        data = golden("t0", "tokens.bin")
+        error = self.refused([binary, "--data", data, "--steps", "2"], "recipe.conflict")
+        self.assertEqual(error["suggestions"], ["--steps 20", "learning_rate.total = 20"])
+
     def test_a_stage_on_each_rank_is_suggested(self):
         """Four blocks, embedding and head: five ranks can have one stage, not two."""
         error = self.refused_compile("plan.stages_gt_layers", config(), 5,
