@@ -52,6 +52,16 @@ LogicalResult LaunchOp::verify() {
   constexpr uint64_t most = uint64_t(1) << 48;
   if (getExtent() > most || getGrain() > most)
     return emitOpError("has an extent or a grain above 2^48");
+  size_t written = getWritten() ? getWritten()->size() : 0;
+  if (written > getArgs().size())
+    return emitOpError() << "writes " << written << " of " << getArgs().size() << " arguments";
+  SmallVector<AtAttr> addresses = getAddresses();
+  for (size_t i = 0; i < written; ++i) {
+    Type type = cast<TypeAttr>((*getWritten())[i]).getValue();
+    AtAttr at = addresses[addresses.size() - written + i];
+    if (!isElementType(type) || at.getBytes() % elementBytes(type) != 0)
+      return emitOpError() << "writes " << at.getBytes() << " bytes of elements of " << type;
+  }
   return success();
 }
 
@@ -157,13 +167,17 @@ template <typename Op> static SmallVector<AtAttr> addressesOf(Op op) {
 }
 
 SmallVector<AtAttr> PickedMatmulOp::getAddresses() { return addressesOf(*this); }
-int64_t PickedMatmulOp::getAlignment() { return 4; }
+int64_t PickedMatmulOp::getAlignment() { return elementBytes(getOperandType()); }
 SmallVector<AtAttr> PickedOuterOp::getAddresses() { return addressesOf(*this); }
-int64_t PickedOuterOp::getAlignment() { return 4; }
+int64_t PickedOuterOp::getAlignment() { return elementBytes(getOperandType()); }
 
-/// `at`, called `name`, has exactly `elements` of 4 bytes.
-static LogicalResult verifyElements(Operation *op, StringRef name, AtAttr at, int64_t elements) {
-  if (int64_t bytes = product({elements, 4}); bytes < 0 || at.getBytes() != bytes)
+Type PickedMatmulOp::getOperandType() { return getOf().value_or(Float32Type::get(getContext())); }
+Type PickedOuterOp::getOperandType() { return getOf().value_or(Float32Type::get(getContext())); }
+
+/// `at`, called `name`, has exactly `elements` of `each` bytes.
+static LogicalResult verifyElements(Operation *op, StringRef name, AtAttr at, int64_t elements,
+                                    int64_t each = 4) {
+  if (int64_t bytes = product({elements, each}); bytes < 0 || at.getBytes() != bytes)
     return op->emitOpError() << "has " << at.getBytes() << " bytes for " << name
                              << ", its sizes need " << bytes;
   return success();
@@ -195,9 +209,10 @@ LogicalResult PickedMatmulOp::verify() {
     return failure();
   int64_t rows = getSizes()[0], n = getSizes()[1], k = getSizes()[2], count = getSizes()[3];
   auto share = static_cast<int64_t>(getShare());
+  const int64_t each = elementBytes(getOperandType());
   if (failed(verifyShare(*this, rows, share)) ||
-      failed(verifyElements(*this, "a", getA(), product({rows / share, k}))) ||
-      failed(verifyElements(*this, "b", getB(), product({count, n, k}))) ||
+      failed(verifyElements(*this, "a", getA(), product({rows / share, k}), each)) ||
+      failed(verifyElements(*this, "b", getB(), product({count, n, k}), each)) ||
       failed(verifyElements(*this, "c", getC(), product({rows, n}))))
     return failure();
   ArrayRef<int64_t> strides = getBStrides();
@@ -218,8 +233,9 @@ LogicalResult PickedOuterOp::verify() {
   for (int64_t share : shares)
     if (failed(verifyShare(*this, rows, share)))
       return failure();
-  if (failed(verifyElements(*this, "a", getA(), product({rows / shares[0], m}))) ||
-      failed(verifyElements(*this, "b", getB(), product({rows / shares[1], n}))) ||
+  const int64_t each = elementBytes(getOperandType());
+  if (failed(verifyElements(*this, "a", getA(), product({rows / shares[0], m}), each)) ||
+      failed(verifyElements(*this, "b", getB(), product({rows / shares[1], n}), each)) ||
       failed(verifyElements(*this, "c", getC(), product({count, m, n}))))
     return failure();
   return success();

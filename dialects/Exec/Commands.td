@@ -17,12 +17,15 @@ class Exec_Command<string mnemonic, dag args, string format, list<string> method
 }
 
 def Exec_LaunchOp : Exec_Command<"launch",
-    (ins FlatSymbolRefAttr:$kernel, Exec_Addresses:$args, Exec_Size:$extent, Exec_Count:$grain),
-    "$kernel `` custom<Addresses>($args) `extent` $extent `grain` $grain"> {
+    (ins FlatSymbolRefAttr:$kernel, Exec_Addresses:$args, Exec_Size:$extent, Exec_Count:$grain,
+         OptionalAttr<TypeArrayAttr>:$written),
+    [{ $kernel `` custom<Addresses>($args) `extent` $extent `grain` $grain
+       (`writes` $written^)? }]> {
   let summary = "Runs a kernel over [0, extent) in pieces of `grain`";
   let description = [{
     The kernel is a function of the module around the program. If its arguments are
-    tensors, each takes the bytes of its address.
+    tensors, each takes the bytes of its address. The last arguments are what it `writes`,
+    elements of these types, if that is said: who looks for numbers that are none must know.
   }];
 }
 
@@ -56,31 +59,41 @@ def Exec_MatmulOp : Exec_Command<"matmul",
 def Exec_PickedMatmulOp : Exec_Command<"picked_matmul",
     (ins Exec_AtAttr:$a, Exec_AtAttr:$b, DenseI64ArrayAttr:$b_strides, Exec_AtAttr:$index,
          OptionalAttr<Exec_AtAttr>:$offset, Exec_AtAttr:$c, DenseI64ArrayAttr:$sizes,
-         Exec_Count:$share),
+         Exec_Count:$share, OptionalAttr<Exec_ProductType>:$of),
     [{ $a `by` $b $b_strides `picked` $index (`from` $offset^)? `to` $c `sizes` $sizes
-       `share` $share }],
+       `share` $share (`of` $of^)? }],
     ["getAlignment"]> {
   let summary = "Each row times the matrix that its index picks";
   let description = [{
     `sizes` are [rows, n, k, matrices]. Row r of c (n elements, rows one behind the other)
     is row r / share of a (k elements) times matrix index[r] − offset of b, whose strides
     are those from matrix to matrix, of rows (along k) and of columns (along n); zeros
-    where there is no such matrix. index and offset are i32, all else f32.
+    where there is no such matrix. Elements of a and b are `of` a type, f32 where none is
+    said; c is f32, index and offset are i32.
+  }];
+  let extraClassDeclaration = [{
+    /// The type of the elements of a and b.
+    ::mlir::Type getOperandType();
   }];
 }
 
 def Exec_PickedOuterOp : Exec_Command<"picked_outer",
     (ins Exec_AtAttr:$a, Exec_AtAttr:$b, Exec_AtAttr:$index, OptionalAttr<Exec_AtAttr>:$offset,
          Exec_AtAttr:$c, DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$shares,
-         UnitAttr:$accumulate),
+         UnitAttr:$accumulate, OptionalAttr<Exec_ProductType>:$of),
     [{ $a `by` $b `picked` $index (`from` $offset^)? (`add` $accumulate^)? `to` $c `sizes` $sizes
-       `shares` $shares }],
+       `shares` $shares (`of` $of^)? }],
     ["getAlignment"]> {
   let summary = "Outer products of rows, summed in the matrix that the index picks";
   let description = [{
     `sizes` are [rows, m, n, matrices]. Matrix e of c (m × n, one behind the other) is the
     sum, or += with `add`, of the outer products of row r / shares[0] of a (m elements) and
-    row r / shares[1] of b (n elements), over all rows r with index[r] − offset = e.
+    row r / shares[1] of b (n elements), over all rows r with index[r] − offset = e. Elements
+    of a and b are `of` a type, f32 where none is said.
+  }];
+  let extraClassDeclaration = [{
+    /// The type of the elements of a and b.
+    ::mlir::Type getOperandType();
   }];
 }
 

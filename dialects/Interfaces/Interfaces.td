@@ -96,6 +96,22 @@ def PickedContractionInterface : OpInterface<"PickedContractionOpInterface"> {
   ];
 }
 
+def MixedPrecisionInterface : OpInterface<"MixedPrecisionOpInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    An operator of products and sums that takes operands of bf16 as they are and
+    computes with them in f32: matrix products, attention. All its other operands and
+    results are of f32 or integers; where what it makes is only read rounded, it may
+    round it on the way to memory.
+  }];
+  let methods = [
+    InterfaceMethod<"Which operands may be of bf16, all of them or none.",
+      "::llvm::SmallVector<unsigned>", "getNarrowOperands">,
+    InterfaceMethod<"Whether it rounds result `result` itself, given such operands.",
+      "bool", "canRound", (ins "unsigned":$result), "", [{ return true; }]>,
+  ];
+}
+
 def LibraryKernelInterface : OpInterface<"LibraryKernelOpInterface"> {
   let cppNamespace = "::cleave";
   let description = "An operator that runs as kernels which a target generates by name.";

@@ -137,6 +137,12 @@ static LogicalResult verifyAttention(Op op, ArrayRef<Value> rows, ArrayRef<Value
     return op.emitOpError("has a window in which a position does not see itself");
   if (op.getCap() && !(op.getCap()->isFinite() && op.getCap()->convertToDouble() > 0))
     return op.emitOpError("needs a cap above 0");
+  Type element = getElementTypeOrSelf(op.getQuery());
+  if (element != getElementTypeOrSelf(op.getKey()) ||
+      element != getElementTypeOrSelf(op.getValue()))
+    return op.emitOpError("needs query, key and value of one element type");
+  if (!getElementTypeOrSelf(op.getLse()).isF32())
+    return op.emitOpError("needs a log-sum-exp of f32");
   auto grouped = namesOf(op, {"batch", "sequence", "kv_head", "group", "head_dim"});
   auto single = namesOf(op, {"batch", "sequence", "kv_head", "head_dim"});
   auto names = dimNames(op.getQuery());
@@ -161,8 +167,10 @@ LogicalResult AttentionOp::verify() {
   SmallVector<int64_t> shape(query.getShape());
   if (!shape.empty() && value.getRank() > 0)
     shape.back() = value.getShape().back();
-  if (getType(0) !=
-      namedTensor(query.getElementType(), shape, withValueWidth(dimNames(query), getValue())))
+  // Sums are f32, whatever they are of.
+  Type element = getElementTypeOrSelf(getResult());
+  if ((element != query.getElementType() && !element.isF32()) ||
+      getType(0) != namedTensor(element, shape, withValueWidth(dimNames(query), getValue())))
     return emitOpError("needs a result of its query's type, as wide as a value");
   if (getExtra().size() == 1 && getElementTypeOrSelf(getExtra()[0]).isInteger(32))
     return verifyPositions(*this, getExtra(), getOrdered());
@@ -288,10 +296,21 @@ SmallVector<Value> AttentionOp::buildGradient(OpBuilder &b, ValueRange g, ArrayR
 //===----------------------------------------------------------------------===//
 
 /// A generator's name with the sizes that the types give, of all operands in their order.
+/// `tensors` are those before positions and sinks.
 template <typename Op>
-static LibraryKernel attentionKernel(Op op, StringRef generator, SmallVector<unsigned> results) {
+static LibraryKernel attentionKernel(Op op, StringRef generator, unsigned tensors,
+                                     SmallVector<unsigned> results) {
   RankedTensorType query = op.getQuery().getType(), value = op.getValue().getType();
   LibraryKernel kernel{generator, {}, std::move(results), {}};
+  // Bit i: tensor i of the kernel, operands first, is of bf16.
+  SmallVector<Value> all(op->getOperands().take_front(tensors));
+  for (unsigned i : kernel.results)
+    all.push_back(op->getResult(i));
+  int64_t narrow = 0;
+  for (auto [i, v] : llvm::enumerate(all))
+    narrow |= int64_t(getElementTypeOrSelf(v).isBF16()) << i;
+  if (narrow != 0)
+    kernel.sizes.push_back({"narrow", static_cast<double>(narrow)});
   for (unsigned i = 0; i < op->getNumOperands(); ++i)
     kernel.operands.push_back(i);
   for (auto [name, size] : llvm::zip(dimNames(query), query.getShape()))
@@ -311,16 +330,22 @@ static LibraryKernel attentionKernel(Op op, StringRef generator, SmallVector<uns
 }
 
 SmallVector<LibraryKernel> AttentionOp::getLibraryKernels() {
-  LibraryKernel kernel = attentionKernel(*this, "attention.forward", {0, 1});
+  LibraryKernel kernel = attentionKernel(*this, "attention.forward", 3, {0, 1});
   if (getSinks())
     kernel.sizes.push_back({"sinks", 1});
   return {kernel};
 }
 
 SmallVector<LibraryKernel> AttentionGradOp::getLibraryKernels() {
-  return {attentionKernel(*this, "attention.backward_query", {0}),
-          attentionKernel(*this, "attention.backward_key_value", {1, 2})};
+  return {attentionKernel(*this, "attention.backward_query", 6, {0}),
+          attentionKernel(*this, "attention.backward_key_value", 6, {1, 2})};
 }
+
+SmallVector<unsigned> AttentionOp::getNarrowOperands() { return {0, 1, 2}; }
+bool AttentionOp::canRound(unsigned result) { return result == 0; }
+
+/// All but the log-sum-exp and positions.
+SmallVector<unsigned> AttentionGradOp::getNarrowOperands() { return {0, 1, 2, 3, 5}; }
 
 //===----------------------------------------------------------------------===//
 // Bodies

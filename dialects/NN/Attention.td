@@ -20,6 +20,7 @@ def NN_RopeOp : NN_ComputeOp<"rope", [NN_Differentiable, NN_Fusable<["getFusionD
 
 def NN_AttentionOp : NN_PlacedOp<"attention", [NN_Differentiable,
     DeclareOpInterfaceMethods<LibraryKernelInterface>,
+    DeclareOpInterfaceMethods<MixedPrecisionInterface, ["canRound"]>,
     DeclareOpInterfaceMethods<TokenOrderInterface>]> {
   let summary = "Causal softmax attention with grouped queries";
   let description = [{
@@ -44,6 +45,9 @@ def NN_AttentionOp : NN_PlacedOp<"attention", [NN_Differentiable,
 
     The queries can be cut along `sequence` if there are positions; keys and values
     (factor `key_sequence`) are needed whole.
+
+    Query, key and value are of one type, f32 or bf16; scores, their sums and `lse` are f32
+    in either case.
   }];
   let arguments = (ins NN_Tensor:$query, NN_Tensor:$key, NN_Tensor:$value,
                        Variadic<NN_Tensor>:$extra, F64Attr:$scale,
@@ -61,6 +65,7 @@ def NN_AttentionOp : NN_PlacedOp<"attention", [NN_Differentiable,
 
 def NN_AttentionGradOp : NN_PlacedOp<"attention_grad",
     [DeclareOpInterfaceMethods<LibraryKernelInterface>,
+     DeclareOpInterfaceMethods<MixedPrecisionInterface>,
      DeclareOpInterfaceMethods<TokenOrderInterface>]> {
   let summary = "Gradient of attention with respect to query, key and value";
   let description = "With sinks these are in `lse`, and what is done is the same.";

@@ -55,6 +55,8 @@ SmallVector<Value> ContractOp::buildGradient(OpBuilder &b, ValueRange gradients,
   return out;
 }
 
+SmallVector<unsigned> ContractOp::getNarrowOperands() { return {0, 1}; }
+
 LogicalResult ContractOp::interpret(ArrayRef<const HostTensor *> in,
                                     MutableArrayRef<HostTensor> out) {
   SmallVector<StringAttr> summed;

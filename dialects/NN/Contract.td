@@ -4,7 +4,8 @@
 include "dialects/NN/NNBase.td"
 
 def NN_ContractOp : NN_ComputeOp<"contract", [NN_Differentiable,
-    DeclareOpInterfaceMethods<ContractionInterface>]> {
+    DeclareOpInterfaceMethods<ContractionInterface>,
+    DeclareOpInterfaceMethods<MixedPrecisionInterface>]> {
   let summary = "Sum of products over the dimensions that the result lacks";
   let description = [{
     Every linear layer and every gradient of one. A dimension of either operand

@@ -51,6 +51,8 @@ static int64_t offsetOf(ArrayRef<const HostTensor *> offset) {
 
 Value ExpertContractOp::getPickingIndex() { return getIndices(); }
 Value ExpertContractOp::getPickingOffset() { return getOffset(); }
+SmallVector<unsigned> ExpertContractOp::getNarrowOperands() { return {0, 1}; }
+bool ExpertContractOp::canRound(unsigned) { return false; }
 
 LogicalResult ExpertContractOp::verify() {
   auto index = dimNames(getIndices()), table = dimNames(getTable());
@@ -159,6 +161,8 @@ LogicalResult ExpertContractOp::interpret(ArrayRef<const HostTensor *> in,
 
 Value ExpertOuterOp::getPickingIndex() { return getIndices(); }
 Value ExpertOuterOp::getPickingOffset() { return getOffset(); }
+SmallVector<unsigned> ExpertOuterOp::getNarrowOperands() { return {0, 1}; }
+bool ExpertOuterOp::canRound(unsigned) { return false; }
 
 LogicalResult ExpertOuterOp::verify() {
   SmallVector<StringAttr> want;

@@ -4,7 +4,8 @@
 include "dialects/NN/NNBase.td"
 
 def NN_ExpertContractOp : NN_PlacedOp<"expert_contract", [NN_Differentiable,
-    DeclareOpInterfaceMethods<PickedContractionInterface>]> {
+    DeclareOpInterfaceMethods<PickedContractionInterface>,
+    DeclareOpInterfaceMethods<MixedPrecisionInterface, ["canRound"]>]> {
   let summary = "For each index, the sum of products with the slice of a table that it picks";
   let description = [{
     y[i…, n] = Σ_k x[i…, k] · table[index[i…] − offset, n, k], i… being the dimensions of
@@ -26,7 +27,8 @@ def NN_ExpertContractOp : NN_PlacedOp<"expert_contract", [NN_Differentiable,
 }
 
 def NN_ExpertOuterOp : NN_PlacedOp<"expert_outer", [
-    DeclareOpInterfaceMethods<PickedContractionInterface>]> {
+    DeclareOpInterfaceMethods<PickedContractionInterface>,
+    DeclareOpInterfaceMethods<MixedPrecisionInterface, ["canRound"]>]> {
   let summary = "Gradient of expert_contract with respect to its table: outer products by index";
   let description = [{
     result[e, m, n] = Σ x[i…, m] · y[i…, n] over the i… with index[i…] − offset = e. Either

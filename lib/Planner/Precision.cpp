@@ -126,7 +126,7 @@ static void writeKind(OpBuilder &b, Location loc, func::FuncOp kind, bool isLast
     if (auto path = op.getAttrOfType<StringAttr>("nn.path");
         path && isNarrow(path.getValue(), request)) {
       Types &types = paths[path];
-      types.compute |= isa<ContractionOpInterface>(op) && !precision.isScore(&op);
+      types.compute |= isa<MixedPrecisionOpInterface>(op) && !precision.isScore(&op);
       types.store &= !isLast && precision.mayStore(&op);
     }
   for (auto [path, types] : paths)

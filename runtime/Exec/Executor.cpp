@@ -178,7 +178,7 @@ StatusOr<Executor::Action> Executor::prepareMatmul(const MatmulCommand &command)
 
 template <typename Command, typename Plan>
 Executor::Action Executor::runPicked(const Command &command, Plan plan) {
-  const float *a = rankMemory.floats(command.a), *b = rankMemory.floats(command.b);
+  const void *a = rankMemory.address(command.a), *b = rankMemory.address(command.b);
   const int32_t *index = rankMemory.ints(command.index);
   const int32_t *offset = command.offset ? rankMemory.ints(*command.offset) : nullptr;
   float *c = rankMemory.floats(command.c);
@@ -192,6 +192,7 @@ StatusOr<Executor::Action> Executor::preparePicked(const PickedMatmulCommand &co
       command.rows,          command.n, command.k, command.matrices, command.share,
       command.n * command.k, {}};
   problem.b = command.transposed ? MatrixStrides{1, command.k} : MatrixStrides{command.n, 1};
+  problem.narrow = command.operandType == DataType::BF16;
   CLEAVE_RT_ASSIGN_OR_RETURN(PickedMatmulPlan plan, picked.prepare(problem));
   return runPicked(command, std::move(plan));
 }
@@ -200,7 +201,8 @@ StatusOr<Executor::Action> Executor::preparePicked(const PickedOuterCommand &com
   CLEAVE_RT_ASSIGN_OR_RETURN(
       PickedOuterPlan plan,
       picked.prepare(PickedOuterProblem{command.rows, command.m, command.n, command.matrices,
-                                        command.shareA, command.shareB, command.accumulate}));
+                                        command.shareA, command.shareB, command.accumulate,
+                                        command.operandType == DataType::BF16}));
   return runPicked(command, std::move(plan));
 }
 
@@ -247,6 +249,11 @@ size_t Executor::behindWritten(size_t entry, const Region &region) const {
   return list.size();
 }
 
+bool Executor::writesBefore(EntryKind entry, const Region &first, const Region &second) const {
+  const size_t index = Program::entryIndex(entry);
+  return behindWritten(index, first) < behindWritten(index, second);
+}
+
 Status Executor::runUntilWritten(EntryKind entry, const Region &region) {
   const size_t index = Program::entryIndex(entry);
   return runList(index, 0, 0, behindWritten(index, region));
@@ -263,7 +270,7 @@ void Executor::watch(size_t entry, int64_t slot, size_t index) {
       !bad && hasBadResult(slot == 0 ? command : shifted(command, rankMemory.distancesTo(slot)),
                            rankMemory);
   if (isBad)
-    bad = BadProduct{entry, index, watched};
+    bad = BadResult{entry, index, watched};
   ++watched;
 }
 

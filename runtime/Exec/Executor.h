@@ -75,10 +75,12 @@ public:
   /// such a copy the first part is all.
   Status runUntilWritten(EntryKind entry, const Region &region);
   Status runBehindWritten(EntryKind entry, const Region &region);
+  /// Whether a copy of the entry writes `first`, and none writes `second` before it.
+  bool writesBefore(EntryKind entry, const Region &first, const Region &second) const;
 
-  /// From now on the result of every product is looked at. What runs then is slow.
-  void watchProducts() { watching = true; }
-  const std::optional<BadProduct> &firstBadProduct() const { return bad; }
+  /// From now on the results of products and kernels are looked at. What runs then is slow.
+  void watchResults() { watching = true; }
+  const std::optional<BadResult> &firstBadResult() const { return bad; }
 
   const RankMemory &memory() const { return rankMemory; }
   int64_t rank() const { return ownRank; }
@@ -130,7 +132,7 @@ private:
   Profile times;
   bool watching = false;
   int64_t watched = 0;
-  std::optional<BadProduct> bad;
+  std::optional<BadResult> bad;
 
   /// What runs beside. The lane ends before what its jobs use.
   struct Beside {

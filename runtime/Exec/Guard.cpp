@@ -6,7 +6,7 @@
 namespace cleave::rt {
 namespace {
 
-bool isBad(const std::byte *at, DataType type) {
+bool isNotFinite(const std::byte *at, DataType type) {
   uint32_t bits = 0;
   if (type == DataType::BF16) {
     uint16_t upper;
@@ -35,11 +35,37 @@ template <typename Visit> void eachElement(const MatmulCommand &product, Visit v
   }
 }
 
+/// A NaN or infinity; minus infinity is what kernels mask with.
+bool isBadInKernel(const std::byte *at, DataType type) {
+  uint32_t bits = 0;
+  std::memcpy(type == DataType::BF16 ? reinterpret_cast<std::byte *>(&bits) + 2
+                                     : reinterpret_cast<std::byte *>(&bits),
+              at, static_cast<size_t>(elementBytes(type)));
+  return (bits & 0x7fffffff) > 0x7f800000 || bits == 0x7f800000;
+}
+
+/// Whether one of what the kernel writes, its last arguments, holds such a number.
+bool writesBad(const KernelCommand &kernel, const RankMemory &memory) {
+  const size_t first = kernel.args.size() - kernel.writes.size();
+  for (size_t i = 0; i < kernel.writes.size(); ++i) {
+    const DataType type = kernel.writes[i];
+    if (type != DataType::F32 && type != DataType::BF16)
+      continue;
+    const Region &region = kernel.args[first + i];
+    const std::byte *at = memory.address(region);
+    const int64_t bytes = elementBytes(type);
+    for (int64_t offset = 0; offset + bytes <= region.bytes; offset += bytes)
+      if (isBadInKernel(at + offset, type))
+        return true;
+  }
+  return false;
+}
+
 /// All of a region, whose rows lie one behind the other.
 bool hasBad(const Region &region, const RankMemory &memory) {
   const std::byte *at = memory.address(region);
   for (int64_t i = 0; i + 4 <= region.bytes; i += 4)
-    if (isBad(at + i, DataType::F32))
+    if (isNotFinite(at + i, DataType::F32))
       return true;
   return false;
 }
@@ -47,6 +73,8 @@ bool hasBad(const Region &region, const RankMemory &memory) {
 } // namespace
 
 bool hasBadResult(const Command &command, const RankMemory &memory) {
+  if (const auto *kernel = std::get_if<KernelCommand>(&command.what))
+    return writesBad(*kernel, memory);
   if (const auto *picked = std::get_if<PickedMatmulCommand>(&command.what))
     return hasBad(picked->c, memory);
   if (const auto *outer = std::get_if<PickedOuterCommand>(&command.what))
@@ -58,7 +86,7 @@ bool hasBadResult(const Command &command, const RankMemory &memory) {
   const int64_t bytes = elementBytes(product->resultType);
   bool bad = false;
   eachElement(*product, [&](int64_t element) {
-    bad = bad || isBad(at + element * bytes, product->resultType);
+    bad = bad || isNotFinite(at + element * bytes, product->resultType);
   });
   return bad;
 }

@@ -40,6 +40,8 @@ struct KernelCommand {
   std::vector<Region> args;
   int64_t extent = 1;
   int64_t grain = 1;
+  /// Types of the elements of the last arguments, which are what it writes; may be empty.
+  std::vector<DataType> writes = {};
 };
 
 /// A matrix inside a region; strides in elements. One of the two strides
@@ -80,6 +82,8 @@ struct PickedMatmulCommand {
   int64_t rows = 1, n = 1, k = 1, matrices = 1;
   int64_t share = 1;
   bool transposed = false;
+  /// Of a and b, F32 or BF16; c is F32.
+  DataType operandType = DataType::F32;
 };
 
 /// Matrix e of c (m × n, dense, one behind the other) is the sum, or += with
@@ -91,6 +95,8 @@ struct PickedOuterCommand {
   int64_t rows = 1, m = 1, n = 1, matrices = 1;
   int64_t shareA = 1, shareB = 1;
   bool accumulate = false;
+  /// Of a and b, F32 or BF16; c is F32.
+  DataType operandType = DataType::F32;
 };
 
 struct ZeroCommand {

@@ -165,6 +165,13 @@ MatrixOperand readOperand(ObjectReader &in, const std::string &key) {
   return matrix;
 }
 
+std::optional<DataType> typeCalled(const JsonValue &name) {
+  for (DataType type : {DataType::F32, DataType::BF16, DataType::I32, DataType::I64})
+    if (name.isString() && name.string() == nameOf(type))
+      return type;
+  return std::nullopt;
+}
+
 KernelCommand readKernel(ObjectReader &in) {
   KernelCommand kernel;
   kernel.symbol = needString(in, "symbol");
@@ -178,7 +185,18 @@ KernelCommand readKernel(ObjectReader &in) {
     }
   kernel.extent = needInteger(in, "extent");
   kernel.grain = needInteger(in, "grain", {.min = 1});
+  if (const JsonValue::Array *types = in.list("writes"))
+    for (const JsonValue &type : *types) {
+      const std::optional<DataType> known = typeCalled(type);
+      if (!known)
+        in.absorb(malformed(in, "writes", "a list of f32, bf16, i32 and i64"));
+      kernel.writes.push_back(known.value_or(DataType::F32));
+    }
   return kernel;
+}
+
+DataType productType(ObjectReader &in, const char *key) {
+  return in.oneOf(key, {"f32", "bf16"}).value_or("f32") == "bf16" ? DataType::BF16 : DataType::F32;
 }
 
 MatmulCommand readMatmul(ObjectReader &in) {
@@ -199,12 +217,8 @@ MatmulCommand readMatmul(ObjectReader &in) {
       matmul.batch.push_back({(*numbers)[0], (*numbers)[1], (*numbers)[2], (*numbers)[3]});
     }
   matmul.accumulate = in.boolean("accumulate").value_or(false);
-  auto type = [&](const char *key) {
-    return in.oneOf(key, {"f32", "bf16"}).value_or("f32") == "bf16" ? DataType::BF16
-                                                                    : DataType::F32;
-  };
-  matmul.operandType = type("of");
-  matmul.resultType = type("as");
+  matmul.operandType = productType(in, "of");
+  matmul.resultType = productType(in, "as");
   return matmul;
 }
 
@@ -217,6 +231,7 @@ template <typename T> void readPickedOperands(ObjectReader &in, T &picked) {
   picked.rows = needInteger(in, "rows", {.min = 1});
   picked.n = needInteger(in, "n", {.min = 1});
   picked.matrices = needInteger(in, "matrices", {.min = 1});
+  picked.operandType = productType(in, "of");
 }
 
 PickedMatmulCommand readPickedMatmul(ObjectReader &in) {

@@ -188,6 +188,12 @@ struct CommandWriter {
     for (const Region &arg : kernel.args)
       region(out, arg);
     out.endArray().key("extent").value(kernel.extent).key("grain").value(kernel.grain);
+    if (kernel.writes.empty())
+      return;
+    out.key("writes").beginArray();
+    for (DataType type : kernel.writes)
+      out.value(nameOf(type));
+    out.endArray();
   }
   void operator()(const MatmulCommand &matmul) const {
     operand(out, "a", matmul.a);
@@ -259,6 +265,8 @@ private:
     region(out, "index", picked.index);
     region(out, "offset", picked.offset);
     region(out, "c", picked.c);
+    if (picked.operandType != DataType::F32)
+      out.key("of").value(nameOf(picked.operandType));
   }
   template <typename T> void ends(const T &command) const {
     region(out, "source", command.source);

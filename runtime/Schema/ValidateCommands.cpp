@@ -42,6 +42,8 @@ public:
       return wrong(fmt::format("has extent {} and grain {}", kernel.extent, kernel.grain));
     for (const Region &arg : kernel.args)
       CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, arg, 1, owner));
+    if (kernel.writes.size() > kernel.args.size())
+      return wrong("writes more than its arguments");
     return {};
   }
 
@@ -57,9 +59,6 @@ public:
     CLEAVE_RT_RETURN_IF_ERROR(checkMatrix(matmul, matmul.c, matmul.m, matmul.n,
                                           &MatrixBatch::strideC, "c",
                                           elementBytes(matmul.resultType)));
-    auto isProductType = [](DataType type) {
-      return type == DataType::F32 || type == DataType::BF16;
-    };
     if (!isProductType(matmul.operandType) || !isProductType(matmul.resultType))
       return wrong("multiplies elements that are neither f32 nor bf16");
     if (matmul.resultType == DataType::BF16 &&
@@ -74,22 +73,24 @@ public:
 
   Status operator()(const PickedMatmulCommand &picked) const {
     CLEAVE_RT_RETURN_IF_ERROR(checkPicked(picked));
+    const int64_t each = elementBytes(picked.operandType);
     CLEAVE_RT_RETURN_IF_ERROR(checkShare(picked.rows, picked.share));
-    CLEAVE_RT_RETURN_IF_ERROR(
-        checkBytes(picked.a, checkedProduct({picked.rows / picked.share, picked.k, 4}), 4, "a"));
-    CLEAVE_RT_RETURN_IF_ERROR(
-        checkBytes(picked.b, checkedProduct({picked.matrices, picked.k, picked.n, 4}), 4, "b"));
+    CLEAVE_RT_RETURN_IF_ERROR(checkBytes(
+        picked.a, checkedProduct({picked.rows / picked.share, picked.k, each}), each, "a"));
+    CLEAVE_RT_RETURN_IF_ERROR(checkBytes(
+        picked.b, checkedProduct({picked.matrices, picked.k, picked.n, each}), each, "b"));
     return checkBytes(picked.c, checkedProduct({picked.rows, picked.n, 4}), 4, "c");
   }
 
   Status operator()(const PickedOuterCommand &picked) const {
     CLEAVE_RT_RETURN_IF_ERROR(checkPicked(picked));
+    const int64_t each = elementBytes(picked.operandType);
     CLEAVE_RT_RETURN_IF_ERROR(checkShare(picked.rows, picked.shareA));
     CLEAVE_RT_RETURN_IF_ERROR(checkShare(picked.rows, picked.shareB));
-    CLEAVE_RT_RETURN_IF_ERROR(
-        checkBytes(picked.a, checkedProduct({picked.rows / picked.shareA, picked.m, 4}), 4, "a"));
-    CLEAVE_RT_RETURN_IF_ERROR(
-        checkBytes(picked.b, checkedProduct({picked.rows / picked.shareB, picked.n, 4}), 4, "b"));
+    CLEAVE_RT_RETURN_IF_ERROR(checkBytes(
+        picked.a, checkedProduct({picked.rows / picked.shareA, picked.m, each}), each, "a"));
+    CLEAVE_RT_RETURN_IF_ERROR(checkBytes(
+        picked.b, checkedProduct({picked.rows / picked.shareB, picked.n, each}), each, "b"));
     return checkBytes(picked.c, checkedProduct({picked.matrices, picked.m, picked.n, 4}), 4, "c");
   }
 
@@ -208,6 +209,10 @@ private:
   }
 
   /// What products with picked matrices have in common.
+  static bool isProductType(DataType type) {
+    return type == DataType::F32 || type == DataType::BF16;
+  }
+
   template <typename T> Status checkPicked(const T &picked) const {
     // A row's number is an i32.
     if (picked.rows < 1 || picked.rows > std::numeric_limits<int32_t>::max() || picked.n < 1 ||
@@ -218,6 +223,8 @@ private:
         checkBytes(picked.index, checkedProduct({picked.rows, 4}), 4, "index"));
     if (picked.offset)
       CLEAVE_RT_RETURN_IF_ERROR(checkBytes(*picked.offset, 4, 4, "offset"));
+    if (!isProductType(picked.operandType))
+      return wrong("multiplies elements that are neither f32 nor bf16");
     for (const Region *read : {&picked.a, &picked.b, &picked.index})
       if (overlap(*read, picked.c))
         return wrong("writes to what it reads");

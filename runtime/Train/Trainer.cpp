@@ -30,7 +30,7 @@ private:
     return !program.exchange.gradientNorm || std::isfinite(scalar(*program.exchange.gradientNorm));
   }
   Status reportStep(uint64_t step, double seconds);
-  Status nameBadProduct(uint64_t step, Error error);
+  Status nameBadResult(uint64_t step, Error error);
   Status evaluate(uint64_t step);
   Status save(uint64_t step);
   Status finish(uint64_t step);
@@ -62,6 +62,8 @@ private:
   /// Why the log, which the first rank writes, misses lines. It ends the run as a request to
   /// stop does: with what was trained saved.
   Status logFailure;
+  /// False once a step was left before it changed weights.
+  bool isUpdated = true;
 };
 
 std::vector<int> asInts(const std::vector<int64_t> &ranks) {
@@ -151,13 +153,16 @@ Status RankTrainer::trainStep(uint64_t step) {
   CLEAVE_RT_RETURN_IF_ERROR(runMicroBatches(step));
   if (!exchange.gradientNorm)
     return executor->run(EntryKind::Update);
-  // Weights are not changed by gradients of a norm that is not finite, so that the step can
+  // Weights are not changed in a step whose loss or norm is not finite, so that the step can
   // be looked at, and what is in memory is what was there before it.
   CLEAVE_RT_RETURN_IF_ERROR(executor->runUntilWritten(EntryKind::Update, *exchange.gradientNorm));
-  if (isNormFinite())
+  const bool isLossKnown =
+      executor->writesBefore(EntryKind::Update, exchange.loss, *exchange.gradientNorm);
+  if (isNormFinite() && (!isLossKnown || std::isfinite(scalar(exchange.loss))))
     return executor->runBehindWritten(EntryKind::Update, *exchange.gradientNorm);
-  // Unknown: the update has not come to it.
-  setScalar(exchange.loss, std::nan(""));
+  isUpdated = false;
+  if (!isLossKnown)
+    setScalar(exchange.loss, std::nan(""));
   return {};
 }
 
@@ -184,12 +189,12 @@ Status RankTrainer::runMicroBatches(uint64_t step) {
   return {};
 }
 
-/// Runs the step again, whose norm was not finite, and adds to `error` the first product
-/// of all ranks that is not finite. The rank that has it returns the error first.
-Status RankTrainer::nameBadProduct(uint64_t step, Error error) {
-  executor->watchProducts();
+/// Runs the step again, whose loss or norm was not finite, and adds to `error` the first
+/// result of all ranks that is not finite. The rank that has it returns the error first.
+Status RankTrainer::nameBadResult(uint64_t step, Error error) {
+  executor->watchResults();
   CLEAVE_RT_RETURN_IF_ERROR(runMicroBatches(step));
-  const std::optional<BadProduct> &bad = executor->firstBadProduct();
+  const std::optional<BadResult> &bad = executor->firstBadResult();
   // Of stages the first on the way forward, else the last one: the first on the way back.
   constexpr float none = 1 << 24;
   float order = none;
@@ -210,12 +215,12 @@ Status RankTrainer::nameBadProduct(uint64_t step, Error error) {
   CLEAVE_RT_RETURN_IF_ERROR(everyone->allReduce({&lowest, 1}, ReduceKind::Max));
   if (isMine && lowest == -static_cast<float>(world.rank())) {
     const Command &command = executor->commands()[bad->entry][bad->command];
-    error.message += fmt::format("; the first product that is not finite is {} ({}) on rank {}",
+    error.message += fmt::format("; the first result that is not finite is {} ({}) on rank {}",
                                  command.label, program.entryName(bad->entry), world.rank());
     return error;
   }
   if (lowest == -none) {
-    error.message += "; all products of the step are finite";
+    error.message += "; all results before the update are finite";
     return error;
   }
   // The other rank's error says more, and reaches all.
@@ -250,7 +255,7 @@ Status RankTrainer::reportStep(uint64_t step, double seconds) {
             .withRule(fmt::format("a run whose {} is not finite can't recover", what))
             .suggest("a smaller learning rate, or a longer warm-up")
             .suggest("--resume from an earlier checkpoint");
-    return isNormFinite() ? Status(error) : nameBadProduct(step, std::move(error));
+    return isUpdated ? Status(error) : nameBadResult(step, std::move(error));
   };
   if (!isNormFinite())
     return stop("train.gradient_not_finite", "gradient norm", scalar(*exchange.gradientNorm));

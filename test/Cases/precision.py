@@ -1,13 +1,11 @@
 """Case D13: gradients add up in fp32, weights move in fp32, whatever products are made of.
 
-The gradients are known numbers (known.py). Skipped, by name, where the processor
-has no products of bf16.
+The gradients are known numbers (known.py).
 """
 import json
 import math
 import os
 import struct
-import unittest
 
 import harness
 from harness import recipe
@@ -25,9 +23,6 @@ class Precision(harness.Case):
         return recipe(precision="bf16", clip_norm=0, sequence_length=1, **changes)
 
     def binary(self, ranks, pins, values):
-        done = harness.run(self.compile_command(MODEL, ranks, pins, values) + ["--emit=exec"])
-        if "precision.unsupported_on_target" in done.stderr:
-            raise unittest.SkipTest("no products of bf16 here")
         return self.compiled(MODEL, ranks, pins, values)
 
     def test_d13_gradients_of_micro_batches(self):

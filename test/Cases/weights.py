@@ -4,6 +4,7 @@ import math
 import os
 
 import harness
+import known
 from harness import golden
 
 
@@ -91,7 +92,7 @@ class Diverged(harness.Case):
         shape, values = tensors["lm_head.weight"]
         tensors["lm_head.weight"] = (shape, array.array("f", (1e22 * x for x in values)))
         self.refused(self.command(tensors), "train.gradient_not_finite", 4,
-                     says=["step 1", "all products of the step are finite"])
+                     says=["step 1", "all results before the update are finite"])
         self.assertEqual(os.listdir(self.path("saved")), [])
 
     def test_first_product_that_is_not_finite_is_named(self):
@@ -102,6 +103,28 @@ class Diverged(harness.Case):
         self.refused(self.command(tensors), "train.gradient_not_finite", 4,
                      says=["step 1", "layers.2/mlp.up (microbatch) on rank 1"])
         self.assertEqual(os.listdir(self.path("saved")), [])
+
+
+    def test_first_kernel_that_yields_none_is_named(self):
+        """Scores of layer 1 are infinite, and their softmax is no number."""
+        tensors = harness.read_safetensors(golden("t0", "model.safetensors"))
+        for name in ("q", "k"):
+            name = f"model.layers.1.self_attn.{name}_proj.weight"
+            shape, values = tensors[name]
+            tensors[name] = (shape, array.array("f", (1e25 * x for x in values)))
+        self.refused(self.command(tensors), "train.gradient_not_finite", 4,
+                     says=["step 1", "layers.1/attention.scores (microbatch)"])
+
+    def test_loss_that_is_not_finite_is_named_before_weights_change(self):
+        """One token's loss overflows, while its gradients have a finite norm."""
+        path = harness.write_safetensors(
+            self.path("weights"),
+            known.weights(lambda i, j: 1, 1e18, lambda i, j: 1.4e19 if i == 7 else -1.4e19))
+        binary = self.compiled(known.MODEL, 1, None, harness.recipe(global_batch=8,
+                                                                    sequence_length=1))
+        self.refused([binary, "--data", self.tokens([7] * 8 + [1]), "--steps", "1", "--init", path,
+                      "--checkpoint", self.fresh("none")], "train.loss_not_finite", 4,
+                     says=["step 1", "is inf", "head.loss (microbatch) on rank 0"])
 
 
 if __name__ == "__main__":

@@ -180,18 +180,7 @@ void Compilation::noteSurvey() {
          micros);
 }
 
-rt::Status Compilation::exec() {
-  const bool narrow = precisionOf(solutionOf(*chosen)) == rt::Precision::Bf16;
-  if (narrow && !request.profile.narrowProducts)
-    return rt::userError("precision.unsupported_on_target",
-                         "this instruction set has no matrix products of bf16")
-        .withGiven("precision=bf16, --profile " + request.profile.name)
-        .withRule(
-            "bf16 needs the profile avx512 (without AVX512_BF16 it is emulated there, slowly)")
-        .suggest("--profile avx512")
-        .suggest("--set precision=fp32");
-  return execPhase(*module, request.profile);
-}
+rt::Status Compilation::exec() { return execPhase(*module, request.profile); }
 
 /// The least that a rank needs is the state of its parameters; more than a
 /// device has cannot work.

@@ -32,7 +32,8 @@ static AttentionSizes attentionSizes(const LibraryKernel &request) {
           request.size("cap", 0),
           static_cast<int64_t>(request.size("key_sequence", 0)),
           static_cast<int64_t>(request.size("value_dim", 0)),
-          request.size("sinks", 0) != 0};
+          request.size("sinks", 0) != 0,
+          static_cast<unsigned>(request.size("narrow", 0))};
 }
 
 /// The sizes as text, every digit: equal for equal kernels.

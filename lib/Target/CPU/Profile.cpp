@@ -19,8 +19,7 @@ Profile Profile::avx512() {
           .machine = "x86-64-v4",
           .cpu = "skylake-avx512",
           .features = "+avx512f,+avx512vl,+avx512bw,+avx512dq,+avx512cd,+fma,-prefer-256-bit",
-          .lanes = 16,
-          .narrowProducts = true};
+          .lanes = 16};
 }
 
 Profile Profile::avx512Bf16() {

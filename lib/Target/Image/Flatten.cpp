@@ -41,14 +41,17 @@ void expandAccumulates(func::FuncOp entry) {
 
 void roundInProducts(func::FuncOp entry) {
   entry.walk([](nn::CastOp cast) {
-    Operation *product = cast.getInput().getDefiningOp();
-    if (!cast.isNarrowing() || !isa_and_nonnull<ContractionOpInterface>(product) ||
-        !cast.getInput().hasOneUse() || product->getBlock() != cast->getBlock() ||
-        !llvm::all_of(product->getOperands(),
-                      [](Value v) { return getElementTypeOrSelf(v).isBF16(); }))
+    auto made = dyn_cast<OpResult>(cast.getInput());
+    auto product =
+        made ? dyn_cast<MixedPrecisionOpInterface>(made.getOwner()) : MixedPrecisionOpInterface();
+    if (!cast.isNarrowing() || !product || !made.hasOneUse() ||
+        product->getBlock() != cast->getBlock() || !product.canRound(made.getResultNumber()) ||
+        !llvm::all_of(product.getNarrowOperands(), [&](unsigned i) {
+          return getElementTypeOrSelf(product->getOperand(i)).isBF16();
+        }))
       return;
-    product->getResult(0).setType(cast.getType());
-    cast.replaceAllUsesWith(product->getResult(0));
+    made.setType(cast.getType());
+    cast.replaceAllUsesWith(made);
     cast.erase();
   });
 }

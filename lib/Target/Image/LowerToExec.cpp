@@ -310,11 +310,12 @@ private:
     if (product->isOuter)
       exec::PickedOuterOp::create(builder, op->getLoc(), at(a), at(b), at(index), from, at(c),
                                   product->sizes, {product->shareA, product->shareB},
-                                  isAccumulated(c), label, bytes, product->flops());
+                                  isAccumulated(c), narrowTypeOf(a), label, bytes,
+                                  product->flops());
     else
       exec::PickedMatmulOp::create(builder, op->getLoc(), at(a), at(b), product->strides, at(index),
-                                   from, at(c), product->sizes, product->shareA, label, bytes,
-                                   product->flops());
+                                   from, at(c), product->sizes, product->shareA, narrowTypeOf(a),
+                                   label, bytes, product->flops());
     return success();
   }
 
@@ -347,8 +348,12 @@ private:
       args.push_back(exec::AtAttr::get(std::holds_alternative<Value>(arg)
                                            ? placement.region(std::get<Value>(arg))
                                            : layout.extra(std::get<BodyInput>(arg))));
+    SmallVector<Type> written;
+    for (const auto &arg : ArrayRef(call.args).take_back(call.results))
+      written.push_back(getElementTypeOrSelf(std::get<Value>(arg)));
     exec::LaunchOp::create(builder, loc, call.symbol, builder.getArrayAttr(args), call.extent,
-                           call.grain, label, counted(call.bytes), counted(call.flops));
+                           call.grain, builder.getTypeArrayAttr(written), label,
+                           counted(call.bytes), counted(call.flops));
   }
 
   /// What an entry returns of the values that `isMade` goes to where the runtime, or the

@@ -129,6 +129,7 @@ static FailureOr<Unit> singleUnit(Operation *op, ModuleOp kernels, const cpu::Pr
       call.args.push_back(op->getOperand(i));
     for (unsigned i : request.results)
       call.args.push_back(Value(op->getResult(i)));
+    call.results = request.results.size();
     unit.kernels.push_back(std::move(call));
   }
   return unit;
@@ -153,6 +154,7 @@ static Unit kernelUnit(KernelGroup &group, llvm::DenseSet<Operation *> &grouped)
       call.args.push_back(*input.extra);
     }
   }
+  call.results = group.outputs.size();
   for (KernelOutput &output : group.outputs) {
     unit.outputs.push_back(output.value);
     call.args.push_back(output.value);

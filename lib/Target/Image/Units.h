@@ -24,6 +24,8 @@ struct KernelCall {
   std::string symbol;
   /// Values, and tables or coordinates that the program supplies.
   std::vector<std::variant<mlir::Value, BodyInput>> args;
+  /// How many of them, the last ones, it writes.
+  size_t results = 0;
   int64_t extent = 1, grain = 1;
   double bytes = 0, flops = 0;
 };

@@ -288,6 +288,9 @@ private:
               o.getKernel().str(), {}, int64_t(o.getExtent()), int64_t(o.getGrain())};
           for (exec::AtAttr at : o.getAddresses())
             kernel.args.push_back(region(at));
+          if (auto written = o.getWritten())
+            for (Type type : written->getAsValueRange<TypeAttr>())
+              kernel.writes.push_back(typeOf(type));
           command.what = std::move(kernel);
         })
         .Case([&](exec::MatmulOp o) { command.what = matmul(o); })
@@ -380,6 +383,7 @@ private:
       command.offset = region(*offset);
     command.rows = op.getSizes()[0];
     command.matrices = op.getSizes()[3];
+    command.operandType = typeOf(op.getOperandType());
     return command;
   }
 

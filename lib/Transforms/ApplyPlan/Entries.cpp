@@ -294,12 +294,15 @@ private:
       if (!sharers || sharers[0] == module->getAttrOfType<IntegerAttr>("pipe.index").getInt())
         accumulate(nn::SumSquaresOp::create(b, loc, scalar, gradient), "step.squares");
     });
+    // Before anything is changed: a step whose loss is no number changes no weights.
+    SmallVector<Value> results = {sumOverStages(loadScalar("step.loss"))};
+    SmallVector<std::string> names = {"loss"};
     auto clip = optimizer.clipNorm ? b.getF64FloatAttr(*optimizer.clipNorm) : FloatAttr();
     auto norm = nn::ClipScaleOp::create(b, loc, scalar, scalar,
                                         sumOverStages(loadScalar("step.squares")), clip);
     forParameters([&](nn::ParameterOp p) { step(p, norm.getScale(), body->getArguments()); });
-    SmallVector<Value> results = {sumOverStages(loadScalar("step.loss")), norm.getNorm()};
-    SmallVector<std::string> names = {"loss", "norm"};
+    results.push_back(norm.getNorm());
+    names.push_back("norm");
     if (hasTerms()) {
       results.push_back(
           nn::AddOp::create(b, loc, scalar, results[0], sumOverStages(loadScalar("step.terms")))

@@ -35,8 +35,8 @@ public:
         keepNarrow(op);
     for (Operation *op : ops)
       if (computesNarrow(op))
-        for (OpOperand &operand : op->getOpOperands())
-          operand.set(narrow(operand.get(), op));
+        for (unsigned i : cast<MixedPrecisionOpInterface>(op).getNarrowOperands())
+          op->setOperand(i, narrow(op->getOperand(i), op));
     // What only the products read is needed in one type.
     for (auto &[value, cast] : stored)
       for (Operation *reader : llvm::make_early_inc_range(cast->getUsers()))
@@ -55,7 +55,7 @@ private:
 
   bool computesNarrow(Operation *op) const {
     auto own = typesOf(op);
-    return isa<ContractionOpInterface>(op) && own && own.getCompute();
+    return isa<MixedPrecisionOpInterface>(op) && own && own.getCompute();
   }
 
   /// Results with fewer dimensions than others of the operator are statistics of rows.
@@ -76,7 +76,7 @@ private:
       };
       if (!cast<RankedTensorType>(result.getType()).getElementType().isF32() ||
           isStatistic(result) ||
-          !(isa<ContractionOpInterface>(op) || llvm::any_of(result.getUsers(), isKept)))
+          !(isa<MixedPrecisionOpInterface>(op) || llvm::any_of(result.getUsers(), isKept)))
         continue;
       SmallVector<OpOperand *> uses =
           llvm::map_to_vector(result.getUses(), [](OpOperand &use) { return &use; });

@@ -3,6 +3,7 @@
 
 #include "runtime/Device/CPU/MatmulTiles.h"
 #include "runtime/Device/CPU/Tasks.h"
+#include "runtime/Device/CPU/Widen.h"
 
 #include <dnnl.hpp>
 #include <fmt/format.h>
@@ -117,9 +118,18 @@ private:
 
 class MatmulTile {
 public:
+  TileKey key;
+  /// Of bf16, but computed of f32 copies in scratch memory, behind that of the primitive.
+  bool widened = false;
   dnnl::matmul primitive;
   dnnl::memory::desc a, b, c, scratch;
   std::vector<Operands> ofWorker;
+
+  int64_t ownScratch() const { return (static_cast<int64_t>(scratch.get_size()) + 63) / 64 * 64; }
+  int64_t scratchBytes() const {
+    const int64_t copies = key.m * key.k + key.k * key.n + key.m * key.n;
+    return ownScratch() + (widened ? copies * 4 : 0);
+  }
 };
 
 class MatmulPlan {
@@ -148,7 +158,10 @@ struct MatmulEngine::State {
       setOpenMpThreads(1);
   }
 
+  void build(MatmulTile &tile, const TileKey &computed) const;
   StatusOr<const MatmulTile *> tileFor(const TileKey &key);
+  void execute(const MatmulTile &tile, unsigned worker, const void *a, const void *b,
+               void *c) const;
   void runTile(const MatmulTile &tile, unsigned worker, const void *a, const void *b,
                void *c) const;
   void runTask(const MatmulPlan &plan, int64_t task, unsigned worker, const void *a, const void *b,
@@ -166,36 +179,60 @@ struct MatmulEngine::State {
 MatmulEngine::MatmulEngine(ThreadPool &pool) : state(std::make_unique<State>(pool)) {}
 MatmulEngine::~MatmulEngine() = default;
 
-StatusOr<const MatmulTile *> MatmulEngine::State::tileFor(const TileKey &key) {
-  if (auto found = tiles.find(key); found != tiles.end())
-    return found->second.get();
+/// Compiles what computes `computed`; oneDNN's exceptions pass.
+void MatmulEngine::State::build(MatmulTile &tile, const TileKey &computed) const {
   using dnnl::memory;
   auto describe = [](int64_t rows, int64_t columns, MatrixStrides strides, bool narrow) {
     strides = normalised(strides, rows, columns);
     return memory::desc({rows, columns}, narrow ? memory::data_type::bf16 : memory::data_type::f32,
                         memory::dims{strides.row, strides.column});
   };
+  useOneThread();
+  tile.a = describe(computed.m, computed.k, computed.a, computed.types.narrowOperands);
+  tile.b = describe(computed.k, computed.n, computed.b, computed.types.narrowOperands);
+  tile.c = describe(computed.m, computed.n, computed.c, computed.types.narrowResult);
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (computed.accumulate) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    attributes.set_post_ops(sum);
+  }
+  dnnl::matmul::primitive_desc primitive({tile.a, tile.b, tile.c}, attributes, engine);
+  tile.scratch = primitive.scratchpad_desc();
+  tile.primitive = dnnl::matmul(primitive);
+  tile.ofWorker.clear();
+  for (unsigned worker = 0; worker < pool.size(); ++worker) {
+    // Made without memory; the address comes with each call.
+    auto handle = [&](const memory::desc &desc) { return memory(desc, engine, nullptr); };
+    tile.ofWorker.push_back({handle(tile.a), handle(tile.b), handle(tile.c), handle(tile.scratch)});
+  }
+}
+
+/// The product of f32 copies: operands dense, so is a result that is rounded afterwards.
+static TileKey widenedKey(const TileKey &key) {
+  TileKey wide = key;
+  wide.a = {key.k, 1};
+  wide.b = {key.n, 1};
+  if (key.types.narrowResult)
+    wide.c = {key.n, 1};
+  wide.types = {};
+  return wide;
+}
+
+StatusOr<const MatmulTile *> MatmulEngine::State::tileFor(const TileKey &key) {
+  if (auto found = tiles.find(key); found != tiles.end())
+    return found->second.get();
   auto tile = std::make_unique<MatmulTile>();
+  tile->key = key;
   try {
-    useOneThread();
-    tile->a = describe(key.m, key.k, key.a, key.types.narrowOperands);
-    tile->b = describe(key.k, key.n, key.b, key.types.narrowOperands);
-    tile->c = describe(key.m, key.n, key.c, key.types.narrowResult);
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    if (key.accumulate) {
-      dnnl::post_ops sum;
-      sum.append_sum(1.0f);
-      attributes.set_post_ops(sum);
-    }
-    dnnl::matmul::primitive_desc primitive({tile->a, tile->b, tile->c}, attributes, engine);
-    tile->scratch = primitive.scratchpad_desc();
-    tile->primitive = dnnl::matmul(primitive);
-    for (unsigned worker = 0; worker < pool.size(); ++worker) {
-      // Made without memory; the address comes with each call.
-      auto handle = [&](const memory::desc &desc) { return memory(desc, engine, nullptr); };
-      tile->ofWorker.push_back(
-          {handle(tile->a), handle(tile->b), handle(tile->c), handle(tile->scratch)});
+    try {
+      build(*tile, key);
+    } catch (const dnnl::error &error) {
+      if (!key.types.narrowOperands || error.status != dnnl_unimplemented)
+        throw;
+      tile->widened = true; // no products of bf16 on this processor
+      build(*tile, widenedKey(key));
     }
   } catch (const dnnl::error &error) {
     return missingError("device.matmul_refused",
@@ -203,10 +240,10 @@ StatusOr<const MatmulTile *> MatmulEngine::State::tileFor(const TileKey &key) {
                                     key.k, error.what()));
   }
   for (Scratch &piece : scratch)
-    if (!piece.grow(tile->scratch.get_size()))
+    if (!piece.grow(static_cast<size_t>(tile->scratchBytes())))
       return runError("device.out_of_memory",
                       fmt::format("no {} bytes of scratch memory for a product of {} × {} × {}",
-                                  tile->scratch.get_size(), key.m, key.n, key.k));
+                                  tile->scratchBytes(), key.m, key.n, key.k));
   return tiles.emplace(key, std::move(tile)).first->second.get();
 }
 
@@ -254,6 +291,21 @@ StatusOr<const MatmulPlan *> MatmulEngine::prepare(const MatmulProblem &asked) {
 void MatmulEngine::State::runTile(const MatmulTile &tile, unsigned worker, const void *a,
                                   const void *b, void *c) const {
   useOneThread();
+  if (!tile.widened)
+    return execute(tile, worker, a, b, c);
+  const TileKey &key = tile.key;
+  auto *wideA = reinterpret_cast<float *>(static_cast<std::byte *>(scratch[worker].get()) +
+                                          tile.ownScratch());
+  float *wideB = wideA + key.m * key.k, *wideC = wideB + key.k * key.n;
+  widen(static_cast<const uint16_t *>(a), key.a.row, key.a.column, key.m, key.k, wideA);
+  widen(static_cast<const uint16_t *>(b), key.b.row, key.b.column, key.k, key.n, wideB);
+  execute(tile, worker, wideA, wideB, key.types.narrowResult ? wideC : c);
+  if (key.types.narrowResult)
+    roundRows(wideC, key.m, key.n, static_cast<uint16_t *>(c), key.c.row, key.c.column);
+}
+
+void MatmulEngine::State::execute(const MatmulTile &tile, unsigned worker, const void *a,
+                                  const void *b, void *c) const {
   const Operands &operands = tile.ofWorker[worker];
   // Scratch may have grown for other products since the handles were made.
   set(operands.scratch, scratch[worker].get());

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <new>
 
@@ -35,13 +36,26 @@ int64_t sizeOf(int64_t size, int64_t tile, bool last) {
   return last ? size - (ceilDivide(size, tile) - 1) * tile : tile;
 }
 
-/// Copies `width` floats of each row, and zeros behind them up to `padded` rows.
-void gather(const float *from, int64_t rowWidth, int64_t width, const int32_t *rows, int64_t count,
-            int64_t share, int64_t padded, float *to) {
+/// Elements of a or b, of `bytes` each.
+struct Elements {
+  const std::byte *first;
+  int64_t bytes;
+  Elements(const void *data, bool narrow)
+      : first(static_cast<const std::byte *>(data)), bytes(narrow ? 2 : 4) {}
+  const std::byte *at(int64_t element) const { return first + element * bytes; }
+};
+
+/// Copies `width` elements of each row from column `column` on, and zeros behind them up to
+/// `padded` rows. Returns where the next thing may lie.
+std::byte *gather(const Elements &from, int64_t rowWidth, int64_t column, int64_t width,
+                  const int32_t *rows, int64_t count, int64_t share, int64_t padded,
+                  std::byte *to) {
+  const int64_t bytes = width * from.bytes;
   for (int64_t i = 0; i < count; ++i)
-    std::memcpy(to + i * width, from + rows[i] / share * rowWidth,
-                static_cast<size_t>(width) * sizeof(float));
-  std::fill(to + count * width, to + padded * width, 0.0f);
+    std::memcpy(to + i * bytes, from.at(rows[i] / share * rowWidth + column),
+                static_cast<size_t>(bytes));
+  std::memset(to + count * bytes, 0, static_cast<size_t>((padded - count) * bytes));
+  return to + padded * bytes;
 }
 
 } // namespace
@@ -69,7 +83,7 @@ StatusOr<PickedMatmulPlan> PickedMatmulEngine::prepare(const PickedMatmulProblem
     for (int last = 0; last < 2; ++last) {
       const int64_t columns = sizeOf(problem.n, plan.tileN, last != 0);
       const TileKey key{pickedBlockRows[i], columns,      problem.k, {problem.k, 1},
-                        problem.b,          {columns, 1}, false};
+                        problem.b,          {columns, 1}, false,     {problem.narrow, false}};
       CLEAVE_RT_ASSIGN_OR_RETURN(plan.tiles[i][last], tiles.prepareTile(key));
     }
   CLEAVE_RT_RETURN_IF_ERROR(
@@ -88,7 +102,14 @@ StatusOr<PickedOuterPlan> PickedMatmulEngine::prepare(const PickedOuterProblem &
         for (int adds = 0; adds < 2; ++adds) {
           const int64_t m = sizeOf(problem.m, plan.tileM, lastM != 0),
                         n = sizeOf(problem.n, plan.tileN, lastN != 0);
-          const TileKey key{m, n, pickedBlockRows[i], {1, m}, {n, 1}, {problem.n, 1}, adds != 0};
+          const TileKey key{m,
+                            n,
+                            pickedBlockRows[i],
+                            {1, m},
+                            {n, 1},
+                            {problem.n, 1},
+                            adds != 0,
+                            {problem.narrow, false}};
           CLEAVE_RT_ASSIGN_OR_RETURN(plan.tiles[i][lastM][lastN][adds], tiles.prepareTile(key));
         }
   CLEAVE_RT_RETURN_IF_ERROR(
@@ -125,8 +146,8 @@ void PickedMatmulEngine::cutBlocks(int64_t matrices) {
 }
 
 void PickedMatmulEngine::matmulBlock(const PickedMatmulPlan &plan, const Block &block,
-                                     int64_t column, unsigned worker, const float *a,
-                                     const float *b, float *c) {
+                                     int64_t column, unsigned worker, const void *a, const void *b,
+                                     float *c) {
   const PickedMatmulProblem &problem = plan.problem;
   const int64_t first = column * plan.tileN, columns = std::min(plan.tileN, problem.n - first);
   const int32_t *rows = order.data() + block.first;
@@ -138,16 +159,18 @@ void PickedMatmulEngine::matmulBlock(const PickedMatmulPlan &plan, const Block &
   }
   const size_t size = blockFor(block.count);
   const int64_t padded = pickedBlockRows[size];
-  float *input = memory[worker].data(), *output = input + padded * problem.k;
-  gather(a, problem.k, problem.k, rows, block.count, problem.share, padded, input);
+  auto *input = reinterpret_cast<std::byte *>(memory[worker].data());
+  std::byte *output = gather({a, problem.narrow}, problem.k, 0, problem.k, rows, block.count,
+                             problem.share, padded, input);
+  const Elements matrices(b, problem.narrow);
   tiles.runTile(*plan.tiles[size][first + columns == problem.n], worker, input,
-                b + block.matrix * problem.strideB + first * problem.b.column, output);
+                matrices.at(block.matrix * problem.strideB + first * problem.b.column), output);
+  const int64_t bytes = columns * static_cast<int64_t>(sizeof(float));
   for (int64_t i = 0; i < block.count; ++i)
-    std::memcpy(to + rows[i] * problem.n, output + i * columns,
-                static_cast<size_t>(columns) * sizeof(float));
+    std::memcpy(to + rows[i] * problem.n, output + i * bytes, static_cast<size_t>(bytes));
 }
 
-Status PickedMatmulEngine::run(const PickedMatmulPlan &plan, const float *a, const float *b,
+Status PickedMatmulEngine::run(const PickedMatmulPlan &plan, const void *a, const void *b,
                                const int32_t *index, const int32_t *offset, float *c) {
   const PickedMatmulProblem &problem = plan.problem;
   sort(problem.rows, problem.matrices, index, offset);
@@ -161,7 +184,7 @@ Status PickedMatmulEngine::run(const PickedMatmulPlan &plan, const float *a, con
 
 /// Tile `task` of all matrices: the sum over the matrix's rows, block by block.
 void PickedMatmulEngine::outerTile(const PickedOuterPlan &plan, int64_t task, unsigned worker,
-                                   const float *a, const float *b, float *c) {
+                                   const void *a, const void *b, float *c) {
   const PickedOuterProblem &problem = plan.problem;
   const int64_t tilesM = ceilDivide(problem.m, plan.tileM),
                 tilesN = ceilDivide(problem.n, plan.tileN);
@@ -176,17 +199,18 @@ void PickedMatmulEngine::outerTile(const PickedOuterPlan &plan, int64_t task, un
     const int64_t count = std::min(fullBlock, starts[e + 1] - first);
     const size_t size = blockFor(count);
     const int64_t padded = pickedBlockRows[size];
-    float *left = memory[worker].data(), *right = left + padded * m;
+    auto *left = reinterpret_cast<std::byte *>(memory[worker].data());
     const int32_t *rows = order.data() + first;
-    gather(a + firstM, problem.m, m, rows, count, problem.shareA, padded, left);
-    gather(b + firstN, problem.n, n, rows, count, problem.shareB, padded, right);
+    std::byte *right = gather({a, problem.narrow}, problem.m, firstM, m, rows, count,
+                              problem.shareA, padded, left);
+    gather({b, problem.narrow}, problem.n, firstN, n, rows, count, problem.shareB, padded, right);
     tiles.runTile(*plan.tiles[size][lastM][lastN][adds], worker, left, right, to);
   }
   for (int64_t i = 0; i < m && !adds; ++i)
     std::fill_n(to + i * problem.n, n, 0.0f);
 }
 
-Status PickedMatmulEngine::run(const PickedOuterPlan &plan, const float *a, const float *b,
+Status PickedMatmulEngine::run(const PickedOuterPlan &plan, const void *a, const void *b,
                                const int32_t *index, const int32_t *offset, float *c) {
   const PickedOuterProblem &problem = plan.problem;
   sort(problem.rows, problem.matrices, index, offset);

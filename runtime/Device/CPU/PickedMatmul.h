@@ -22,6 +22,8 @@ struct PickedMatmulProblem {
   /// From matrix to matrix of b, and inside of one.
   int64_t strideB = 1;
   MatrixStrides b;
+  /// a and b are bf16; c and the sums are f32.
+  bool narrow = false;
 };
 
 /// c[e] (+)= Σ a[r / shareA]ᵀ · b[r / shareB] over index[r] − offset = e: m × n each.
@@ -29,6 +31,7 @@ struct PickedOuterProblem {
   int64_t rows = 1, m = 1, n = 1, matrices = 1;
   int64_t shareA = 1, shareB = 1;
   bool accumulate = false;
+  bool narrow = false;
 };
 
 /// Rows of the blocks for which tiles are compiled.
@@ -61,9 +64,9 @@ public:
 
   /// Rows whose index picks no matrix become zeros, or add nothing. `offset` may be null:
   /// 0. c overlaps nothing else.
-  Status run(const PickedMatmulPlan &plan, const float *a, const float *b, const int32_t *index,
+  Status run(const PickedMatmulPlan &plan, const void *a, const void *b, const int32_t *index,
              const int32_t *offset, float *c);
-  Status run(const PickedOuterPlan &plan, const float *a, const float *b, const int32_t *index,
+  Status run(const PickedOuterPlan &plan, const void *a, const void *b, const int32_t *index,
              const int32_t *offset, float *c);
 
   /// Bytes of memory for sorted rows and blocks.
@@ -79,9 +82,9 @@ private:
   void sort(int64_t rows, int64_t matrices, const int32_t *index, const int32_t *offset);
   void cutBlocks(int64_t matrices);
   void matmulBlock(const PickedMatmulPlan &plan, const Block &block, int64_t column,
-                   unsigned worker, const float *a, const float *b, float *c);
-  void outerTile(const PickedOuterPlan &plan, int64_t task, unsigned worker, const float *a,
-                 const float *b, float *c);
+                   unsigned worker, const void *a, const void *b, float *c);
+  void outerTile(const PickedOuterPlan &plan, int64_t task, unsigned worker, const void *a,
+                 const void *b, float *c);
 
   ThreadPool &pool;
   MatmulEngine &tiles;

@@ -129,6 +129,38 @@ exec.program on @mesh {
   exec.exchange targets <memory + 0, 4>
   exec.exchange loss <memory + 0, 4>
   exec.entry update {
+    // expected-error@+1 {{writes 3 of 2 arguments}}
+    exec.launch "k" @up(<memory + 0, 16>, <memory + 16, 32>) extent 4 grain 1 writes [f32, f32, i32]
+  }
+}
+func.func private @up(tensor<4xf32>, tensor<2x4xi32>)
+
+// -----
+
+dist.mesh @mesh ["data", "tensor"] = [2, 3]
+exec.program on @mesh {
+  exec.segment "memory" 1024
+  exec.group "tensor" ["tensor"]
+  exec.exchange tokens <memory + 0, 4>
+  exec.exchange targets <memory + 0, 4>
+  exec.exchange loss <memory + 0, 4>
+  exec.entry update {
+    // expected-error@+1 {{writes 33 bytes of elements of 'f32'}}
+    exec.launch "k" @k(<memory + 0, 16>, <memory + 16, 33>) extent 4 grain 1 writes [f32]
+  }
+}
+func.func private @k()
+
+// -----
+
+dist.mesh @mesh ["data", "tensor"] = [2, 3]
+exec.program on @mesh {
+  exec.segment "memory" 1024
+  exec.group "tensor" ["tensor"]
+  exec.exchange tokens <memory + 0, 4>
+  exec.exchange targets <memory + 0, 4>
+  exec.exchange loss <memory + 0, 4>
+  exec.entry update {
     // expected-error@+1 {{has an extent or a grain above 2^48}}
     exec.launch "k" @up(<memory + 0, 16>, <memory + 16, 32>) extent 281474976710657 grain 1
   }

@@ -55,6 +55,12 @@ exec.program on @mesh {
     // CHECK-NEXT: exec.picked_outer "up" <"two words" + 256, 96> by <weights + 0, 24> picked <weights + 128, 24> add to <weights + 64, 64> sizes [6, 4, 2, 2] shares [1, 2]
     exec.picked_outer "up" <"two words" + 256, 96> by <weights + 0, 24>
       picked <weights + 128, 24> add to <weights + 64, 64> sizes [6, 4, 2, 2] shares [1, 2]
+    // CHECK-NEXT: exec.picked_matmul "up" <weights + 0, 12> by <weights + 64, 32> [8, 1, 2] picked <weights + 128, 24> to <"two words" + 256, 96> sizes [6, 4, 2, 2] share 2 of bf16
+    exec.picked_matmul "up" <weights + 0, 12> by <weights + 64, 32> [8, 1, 2]
+      picked <weights + 128, 24> to <"two words" + 256, 96> sizes [6, 4, 2, 2] share 2 of bf16
+    // CHECK-NEXT: exec.picked_outer "up" <"two words" + 256, 48> by <weights + 0, 12> picked <weights + 128, 24> to <weights + 64, 64> sizes [6, 4, 2, 2] shares [1, 2] of bf16
+    exec.picked_outer "up" <"two words" + 256, 48> by <weights + 0, 12>
+      picked <weights + 128, 24> to <weights + 64, 64> sizes [6, 4, 2, 2] shares [1, 2] of bf16
     // CHECK-NEXT: exec.zero "clear" <weights + 0, 512>
     exec.zero "clear" <weights + 0, 512>
     // CHECK-NEXT: exec.copy "" <weights + 0, 64> to <"two words" + 256, 64>
@@ -70,6 +76,9 @@ exec.program on @mesh {
         extent 4 grain 2 bytes 32 flops 4
       // CHECK-NEXT: exec.launch "layers.*/scores" @attention() extent 1 grain 1
       exec.launch "layers.*/scores" @attention() extent 1 grain 1
+      // CHECK-NEXT: exec.launch "layers.*/up" @up(<weights + 64, 16 step 64>, <"two words" + 320, 16 step -16>) extent 4 grain 2 writes [bf16]
+      exec.launch "layers.*/up" @up(<weights + 64, 16 step 64>, <"two words" + 320, 16 step -16>)
+        extent 4 grain 2 writes [bf16]
       // CHECK-NEXT: exec.matmul "layers.*/q" <weights + 0, 24> [3, 1] by <weights + 64, 24> [1, 3] to <"two words" + 512, 16 step 16> [2, 1] sizes [2, 2, 3] flops 24
       exec.matmul "layers.*/q" <weights + 0, 24> [3, 1] by <weights + 64, 24> [1, 3]
         to <"two words" + 512, 16 step 16> [2, 1] sizes [2, 2, 3] flops 24

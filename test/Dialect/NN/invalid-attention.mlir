@@ -52,6 +52,26 @@ func.func @grouped_keys(%q: tensor<1x5x2x3x4xf32, #q>) {
 
 #q = #nn.dims<batch, sequence, kv_head, head_dim>
 #l = #nn.dims<batch, sequence, kv_head>
+func.func @mixed_types(%q: tensor<1x5x2x4xbf16, #q>, %k: tensor<1x5x2x4xf32, #q>) {
+  // expected-error@+1 {{needs query, key and value of one element type}}
+  %y, %lse = nn.attention %q, %k, %q {scale = 0.5 : f64} : (tensor<1x5x2x4xbf16, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xbf16, #q>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xf32, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
+func.func @narrow_lse(%q: tensor<1x5x2x4xbf16, #q>) {
+  // expected-error@+1 {{needs a log-sum-exp of f32}}
+  %y, %lse = nn.attention %q, %q, %q {scale = 0.5 : f64} : (tensor<1x5x2x4xbf16, #q>, tensor<1x5x2x4xbf16, #q>, tensor<1x5x2x4xbf16, #q>) -> (tensor<1x5x2x4xf32, #q>, tensor<1x5x2xbf16, #l>)
+  return
+}
+
+// -----
+
+#q = #nn.dims<batch, sequence, kv_head, head_dim>
+#l = #nn.dims<batch, sequence, kv_head>
 func.func @result_type(%q: tensor<1x5x2x4xf32, #q>) {
   // expected-error@+1 {{needs a result of its query's type}}
   %y, %lse = nn.attention %q, %q, %q {scale = 0.5 : f64} : (tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>, tensor<1x5x2x4xf32, #q>) -> (tensor<1x5x2x4xbf16, #q>, tensor<1x5x2xf32, #l>)

@@ -15,7 +15,7 @@
 // `cleave.outputs`: `compileObject` lowers and compiles them as they are, in the
 // same module as fused kernels if so wished.
 //
-// Operands are dense, row-major, f32, and do not overlap:
+// Operands are dense, row-major, f32 or (`narrow`) bf16, and do not overlap:
 //
 //   query, its gradient           [batch, sequence, kv_head, group, head_dim]
 //   out, its gradient             [batch, sequence, kv_head, group, value_dim]
@@ -55,6 +55,9 @@ struct AttentionSizes {
   int64_t keys = 0;     ///< keys of a sequence, by position; 0: row i of both is position i
   int64_t valueDim = 0; ///< width of values and of out; 0: that of keys
   bool sinks = false;
+  /// Bit i: the kernel's operand i, positions and sinks not counted, is bf16 in memory. It is
+  /// widened when it is read and rounded when it is written; lse never is.
+  unsigned narrow = 0;
 
   int64_t valueWidth() const { return valueDim != 0 ? valueDim : headDim; }
   bool hasPositions() const { return keys != 0; }

@@ -57,13 +57,12 @@ using target::kSpaceAttr;
 /// An instruction-set profile: the machine an image is built for. The code needs
 /// all of `features` and is never compiled for the host by accident.
 struct Profile {
-  std::string name;            ///< what users write: "avx2", "avx512"
-  std::string machine;         ///< what the runtime asks of its host: "x86-64-v3"
-  std::string cpu;             ///< LLVM's name of the processor to schedule for
-  std::string features;        ///< LLVM's feature string, "+avx2,+fma"
-  unsigned lanes = 8;          ///< f32 elements in one vector register
-  bool narrowProducts = false; ///< the library has matrix products of bf16
-  bool roundsToBF16 = false;   ///< an instruction rounds f32 to bf16
+  std::string name;          ///< what users write: "avx2", "avx512"
+  std::string machine;       ///< what the runtime asks of its host: "x86-64-v3"
+  std::string cpu;           ///< LLVM's name of the processor to schedule for
+  std::string features;      ///< LLVM's feature string, "+avx2,+fma"
+  unsigned lanes = 8;        ///< f32 elements in one vector register
+  bool roundsToBF16 = false; ///< an instruction rounds f32 to bf16
 
   /// Haswell and later, every Zen.
   static Profile avx2();

@@ -6,9 +6,9 @@ include "mlir/Pass/PassBase.td"
 def InsertCastsPass : Pass<"cleave-precision-insert-casts", "::mlir::ModuleOp"> {
   let summary = "Writes the types of a plan into joint graphs as casts";
   let description = [{
-    For each `plan.precision` of the plan in the module: operands of the path's matrix
-    products are rounded, and so are those results of its other operators that products
-    take or the backward half reads. A value is rounded once, where it is made, and each
+    For each `plan.precision` of the plan in the module: operands of the path's products
+    (`MixedPrecisionOpInterface`) are rounded, and so are those results of its other
+    operators that products take or the backward half reads. A value is rounded once, where it is made, and each
     reader widens it for itself, so that what is kept and sent is the narrow one. Products
     take it as it is. Parameters are rounded in each half anew, and so are never kept twice.
 

@@ -44,7 +44,9 @@ HeadRows AttentionEmitter::headRows(unsigned operand, Rows kind, int64_t width) 
                 rows = queries ? sizes.sequence : sizes.keyRows();
   Value head = queries ? t.add(t.mul(kvHead, sizes.group), group) : kvHead;
   Value offset = t.add(t.mul(batch, rows * stride), t.mul(head, width));
-  return {t.at(operands[operand], offset), stride, t.index(rows - 1), width};
+  HeadRows made{operands[operand], stride, t.index(rows - 1), width, isNarrow(operand)};
+  made.base = t.elementOf(made, made.base, offset);
+  return made;
 }
 
 Value AttentionEmitter::sink(VectorType type) {
@@ -92,8 +94,10 @@ std::function<Value(Value)> AttentionEmitter::columnsOf(Value tile) {
 
 // A product walks the rows of a tile many times. Rows a power of two apart (or near
 // it) share few of the 64 sets of a first-level cache and push each other out, while
-// a copy costs a twentieth of one product.
-Value AttentionEmitter::stagingFor(int64_t heads, int64_t width) {
+// a copy costs a twentieth of one product. What is narrow is widened on the way.
+Value AttentionEmitter::stagingFor(unsigned operand, int64_t heads, int64_t width) {
+  if (isNarrow(operand))
+    return t.tile(t.edge * width);
   constexpr int64_t kLine = 16, kSets = 64;
   int64_t used[kSets] = {}, fullest = 0, stride = heads * width;
   for (int64_t row = 0; row < t.edge; ++row)
@@ -114,7 +118,7 @@ HeadRows AttentionEmitter::stage(const HeadRows &head, Value first, Value count,
     t.panels(head.width, [&](Value column, Panel panel) {
       for (int64_t v = 0; v < panel.count; ++v) {
         Value offset = t.add(column, v * panel.type.getNumElements());
-        t.store(t.load(panel.type, t.at(source, offset)), t.at(target, offset));
+        t.store(t.loadOf(head, panel.type, source, offset), t.at(target, offset));
       }
     });
   });
@@ -168,7 +172,7 @@ void AttentionEmitter::writeRows(Value from, const HeadRows &to, TileRange range
       for (int64_t v = 0; v < panel.count; ++v) {
         Value at = t.add(column, v * panel.type.getNumElements());
         Value value = t.load(panel.type, t.at(source, at));
-        t.store(arith::MulFOp::create(t.b, value, by), t.at(target, at));
+        t.storeTo(to, arith::MulFOp::create(t.b, value, by), target, at);
       }
     });
   });

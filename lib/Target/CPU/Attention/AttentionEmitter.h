@@ -80,9 +80,9 @@ public:
   void forSeenKeyTiles(Value tile, TileRange own,
                        llvm::function_ref<void(TileRange keys, bool diagonal)> body);
 
-  /// A stack buffer for a tile of rows of one of `heads` heads, or null if they can be used
-  /// where they are.
-  Value stagingFor(int64_t heads, int64_t width);
+  /// A stack buffer for a tile of rows of one of `heads` heads of an operand, or null if they
+  /// can be used where they are.
+  Value stagingFor(unsigned operand, int64_t heads, int64_t width);
   /// Rows [first, first + count) of `head` as rows of their own, copied to `buffer` if
   /// there is one.
   HeadRows stage(const HeadRows &head, Value first, Value count, Value buffer);
@@ -127,6 +127,7 @@ public:
   Value exp(Value x);
 
 private:
+  bool isNarrow(unsigned operand) const { return (sizes.narrow >> operand & 1) != 0; }
   enum class Rows { Queries, Keys };
   HeadRows headRows(unsigned operand, Rows kind, int64_t width);
   enum : unsigned { kQueryPositions, kKeyPositions };

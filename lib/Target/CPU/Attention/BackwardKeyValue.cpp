@@ -40,8 +40,8 @@ public:
         scores(t.tile(t.edge * t.edge)), products(t.tile(t.edge * t.edge)),
         keySums(t.tile(t.edge * e.sizes.headDim)), valueSums(t.tile(t.edge * e.sizes.valueWidth())),
         lse(t.tile(t.edge)), deltas(t.tile(t.edge)),
-        queryStaging(e.stagingFor(queryHeads(), e.sizes.headDim)),
-        gradientStaging(e.stagingFor(queryHeads(), e.sizes.valueWidth())) {}
+        queryStaging(e.stagingFor(kQuery, queryHeads(), e.sizes.headDim)),
+        gradientStaging(e.stagingFor(kOutGradient, queryHeads(), e.sizes.valueWidth())) {}
 
   void emit(Value unit) {
     Value tile = e.selectKeyUnit(unit);

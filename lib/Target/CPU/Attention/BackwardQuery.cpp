@@ -36,8 +36,8 @@ public:
         queries(t.tile(e.sizes.headDim * t.edge)), gradients(t.tile(e.sizes.valueWidth() * t.edge)),
         scores(t.tile(t.edge * t.edge)), products(t.tile(t.edge * t.edge)),
         sums(t.tile(t.edge * e.sizes.headDim)), lse(t.tile(t.edge)), deltas(t.tile(t.edge)),
-        keyStaging(e.stagingFor(e.sizes.kvHeads, e.sizes.headDim)),
-        valueStaging(e.stagingFor(e.sizes.kvHeads, e.sizes.valueWidth())) {}
+        keyStaging(e.stagingFor(kKey, e.sizes.kvHeads, e.sizes.headDim)),
+        valueStaging(e.stagingFor(kValue, e.sizes.kvHeads, e.sizes.valueWidth())) {}
 
   void emit(Value unit) {
     Value tile = e.selectQueryUnit(unit);

@@ -28,10 +28,10 @@ public:
       : e(emitter), t(emitter.t), vector(t.vectorOf(2 * t.lanes)),
         packed(t.tile(e.sizes.headDim * t.edge)), scores(t.tile(t.edge * t.edge)),
         sums(t.tile(t.edge * e.sizes.valueWidth())), maxima(t.tile(t.edge)), totals(t.tile(t.edge)),
-        factors(t.tile(t.edge)), keyStaging(e.stagingFor(e.sizes.kvHeads, e.sizes.headDim)),
+        factors(t.tile(t.edge)), keyStaging(e.stagingFor(kKey, e.sizes.kvHeads, e.sizes.headDim)),
         valueStaging(e.sizes.valueWidth() == e.sizes.headDim
                          ? keyStaging
-                         : e.stagingFor(e.sizes.kvHeads, e.sizes.valueWidth())) {}
+                         : e.stagingFor(kValue, e.sizes.kvHeads, e.sizes.valueWidth())) {}
 
   void emit(Value unit) {
     Value tile = e.selectQueryUnit(unit);

@@ -71,8 +71,35 @@ Value TileEmitter::tile(int64_t elements) {
   return LLVM::AllocaOp::create(b, ptr, f32, index(elements), /*alignment=*/64);
 }
 
+Value TileEmitter::elementOf(const HeadRows &head, Value row, Value offset) {
+  Type element = head.narrow ? Type(b.getBF16Type()) : f32;
+  return LLVM::GEPOp::create(b, ptr, element, row, ArrayRef<LLVM::GEPArg>{offset});
+}
+
 Value TileEmitter::rowOf(const HeadRows &head, Value row) {
-  return at(head.base, mul(min(row, head.last), head.stride));
+  return elementOf(head, head.base, mul(min(row, head.last), head.stride));
+}
+
+/// `type` with elements of bf16.
+static Type narrowed(OpBuilder &b, Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector ? Type(vector.clone(b.getBF16Type())) : b.getBF16Type();
+}
+
+Value TileEmitter::loadOf(const HeadRows &head, Type type, Value row, Value offset) {
+  Value from = elementOf(head, row, offset);
+  if (!head.narrow)
+    return load(type, from);
+  Value narrow = LLVM::LoadOp::create(b, narrowed(b, type), from, /*alignment=*/2);
+  return arith::ExtFOp::create(b, type, narrow);
+}
+
+void TileEmitter::storeTo(const HeadRows &head, Value value, Value row, Value offset) {
+  Value to = elementOf(head, row, offset);
+  if (!head.narrow)
+    return store(value, to);
+  Value narrow = arith::TruncFOp::create(b, narrowed(b, value.getType()), value);
+  LLVM::StoreOp::create(b, narrow, to, /*alignment=*/2);
 }
 
 //===----------------------------------------------------------------------===//
@@ -221,7 +248,7 @@ void TileEmitter::packTransposed(const HeadRows &from, Value first, Value count,
       loop(index(0), index(whole), lanes, [&](Value d) {
         SmallVector<Value> vectors;
         for (Value pointer : pointers)
-          vectors.push_back(load(vectorOf(lanes), at(pointer, d)));
+          vectors.push_back(loadOf(from, vectorOf(lanes), pointer, d));
         vectors = transposed(std::move(vectors));
         Value target = at(to, add(mul(d, edge), i));
         for (int64_t r = 0; r < lanes; ++r)
@@ -231,7 +258,7 @@ void TileEmitter::packTransposed(const HeadRows &from, Value first, Value count,
       loop(index(whole), index(width), 1, [&](Value d) {
         SmallVector<Value> elements;
         for (Value pointer : pointers)
-          elements.push_back(load(f32, at(pointer, d)));
+          elements.push_back(loadOf(from, f32, pointer, d));
         Value column = vector::FromElementsOp::create(b, vectorOf(lanes), elements);
         store(arith::MulFOp::create(b, column, factor), at(to, add(mul(d, edge), i)));
       });
@@ -246,7 +273,7 @@ void TileEmitter::rowDots(const HeadRows &x, const HeadRows &y, Value first, Val
     auto fold = [&](Type type, int64_t from, int64_t until, Value zero) {
       return loop(index(from), index(until), type == f32 ? 1 : lanes, {zero},
                   [&](Value d, ArrayRef<Value> sum) {
-                    Value left = load(type, at(xRow, d)), right = load(type, at(yRow, d));
+                    Value left = loadOf(x, type, xRow, d), right = loadOf(y, type, yRow, d);
                     return SmallVector<Value>{fma(left, right, sum[0])};
                   })[0];
     };

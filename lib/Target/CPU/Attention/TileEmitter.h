@@ -2,7 +2,7 @@
 //
 // What attention kernels are written in: addresses, loops, vectors, and one matrix
 // product with its accumulators in registers. Matrices are f32 in memory behind
-// LLVM pointers; indices are i64.
+// LLVM pointers, operands may be of bf16; indices are i64.
 //
 // The product is C[r, c] (+)= sum over k of A[r, k] * B[k, c]. A micro-tile holds
 // `rows` x two vectors of C in registers; each step of k loads two vectors of B's
@@ -39,10 +39,11 @@ struct Panel {
 /// sequence is taken to be the last one: it may be read, and what comes of it is
 /// never stored.
 struct HeadRows {
-  Value base;         ///< of row 0
-  int64_t stride = 0; ///< from row to row
-  Value last;         ///< index of the last row
-  int64_t width = 1;  ///< elements of a row
+  Value base;          ///< of row 0
+  int64_t stride = 0;  ///< from row to row
+  Value last;          ///< index of the last row
+  int64_t width = 1;   ///< elements of a row
+  bool narrow = false; ///< of bf16 in memory
 };
 
 /// The factors and the result of a product. Null members: see each.
@@ -94,6 +95,11 @@ public:
   Value tile(int64_t elements);
   /// Pointer to row `row` of a head.
   Value rowOf(const HeadRows &head, Value row);
+  /// Pointer to element `offset` of a head's row at `row`.
+  Value elementOf(const HeadRows &head, Value row, Value offset);
+  /// Elements there as f32: `type` is f32 or a vector of it.
+  Value loadOf(const HeadRows &head, mlir::Type type, Value row, Value offset);
+  void storeTo(const HeadRows &head, Value value, Value row, Value offset);
 
   // Arithmetic.
   Value fma(Value x, Value y, Value z);

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -75,11 +76,33 @@ std::vector<int32_t> randomPicks(const Shape &s) {
   return index;
 }
 
+/// The upper halves of floats.
+std::vector<uint16_t> upperHalves(const std::vector<float> &values) {
+  std::vector<uint16_t> halves;
+  for (float value : values)
+    halves.push_back(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
+  return halves;
+}
+
+/// `values` cut to what bf16 holds, if `narrow`.
+std::vector<float> cut(std::vector<float> values, bool narrow) {
+  for (float &value : values)
+    if (narrow)
+      value = std::bit_cast<float>(std::bit_cast<uint32_t>(value) & 0xffff0000u);
+  return values;
+}
+
 /// The result on a pool of `workers`.
 template <typename Problem>
 std::vector<float> runPicked(const Problem &problem, unsigned workers, const std::vector<float> &a,
                              const std::vector<float> &b, const std::vector<int32_t> &index,
                              std::vector<float> c) {
+  const auto shortA = upperHalves(a), shortB = upperHalves(b);
+  const void *left = a.data(), *right = b.data();
+  if (problem.narrow) {
+    left = shortA.data();
+    right = shortB.data();
+  }
   ThreadPool pool(workers);
   MatmulEngine tiles(pool);
   PickedMatmulEngine engine(pool, tiles);
@@ -87,7 +110,7 @@ std::vector<float> runPicked(const Problem &problem, unsigned workers, const std
   EXPECT_TRUE(plan.ok());
   // Twice: what is left of the first run does not show in the second.
   for (std::vector<float> into : {c, c}) {
-    EXPECT_TRUE(engine.run(*plan, a.data(), b.data(), index.data(), &offset, into.data()).ok());
+    EXPECT_TRUE(engine.run(*plan, left, right, index.data(), &offset, into.data()).ok());
     c = into;
   }
   EXPECT_GT(engine.scratchBytes(), 0);
@@ -108,12 +131,15 @@ TEST_P(PickedMatmul, RowsTimesTheMatrixTheyPick) {
   for (int64_t share : {1, 2, 3}) {
     if (s.rows % share)
       continue;
-    for (bool transposed : {false, true}) {
-      SCOPED_TRACE(testing::Message() << "share " << share << ", transposed " << transposed);
+    for (auto [transposed, narrow] : {std::pair(false, false), {true, false}, {true, true}}) {
+      SCOPED_TRACE(testing::Message()
+                   << "share " << share << ", transposed " << transposed << ", narrow " << narrow);
       const int64_t k = s.first, n = s.second;
       PickedMatmulProblem problem{s.rows, n, k, s.matrices, share, n * k, {}};
       problem.b = transposed ? MatrixStrides{1, k} : MatrixStrides{n, 1};
-      const auto a = randomFloats(s.rows / share * k, 1), b = randomFloats(s.matrices * n * k, 2);
+      problem.narrow = narrow;
+      const auto a = cut(randomFloats(s.rows / share * k, 1), narrow),
+                 b = cut(randomFloats(s.matrices * n * k, 2), narrow);
       std::vector<double> want(s.rows * n, 0.0);
       for (int64_t r = 0; r < s.rows; ++r)
         if (const int64_t e = int64_t(index[r]) - offset; e >= 0 && e < s.matrices)
@@ -136,12 +162,14 @@ TEST_P(PickedMatmul, OuterProductsInTheMatrixTheyPick) {
   for (auto [shareA, shareB] : {std::pair(1, 1), {1, 2}, {3, 1}}) {
     if (s.rows % shareA || s.rows % shareB)
       continue;
-    for (bool accumulate : {false, true}) {
-      SCOPED_TRACE(testing::Message()
-                   << "shares " << shareA << " and " << shareB << ", accumulate " << accumulate);
+    for (auto [accumulate, narrow] : {std::pair(false, false), {true, false}, {true, true}}) {
+      SCOPED_TRACE(testing::Message() << "shares " << shareA << " and " << shareB << ", accumulate "
+                                      << accumulate << ", narrow " << narrow);
       const int64_t m = s.first, n = s.second;
-      const PickedOuterProblem problem{s.rows, m, n, s.matrices, shareA, shareB, accumulate};
-      const auto a = randomFloats(s.rows / shareA * m, 3), b = randomFloats(s.rows / shareB * n, 4);
+      const PickedOuterProblem problem{s.rows, m,      n,          s.matrices,
+                                       shareA, shareB, accumulate, narrow};
+      const auto a = cut(randomFloats(s.rows / shareA * m, 3), narrow),
+                 b = cut(randomFloats(s.rows / shareB * n, 4), narrow);
       std::vector<float> c(s.matrices * m * n, poison);
       if (accumulate)
         c = randomFloats(static_cast<int64_t>(c.size()), 5);

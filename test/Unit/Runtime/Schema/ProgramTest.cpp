@@ -17,6 +17,13 @@ Command command(decltype(Command::what) what, std::string label) {
   return {std::move(what), std::move(label), 12, 34.5};
 }
 
+PickedOuterCommand pickedOuter() {
+  PickedOuterCommand outer{
+      {2, 512, 48}, {0, 0, 12}, {2, 0, 24}, {0, 1024, 64}, {}, 6, 4, 2, 2, 1, 2, true};
+  outer.operandType = DataType::BF16;
+  return outer;
+}
+
 /// One command of every sort on a mesh of data=2 × tensor=2.
 Program everything() {
   Program p;
@@ -63,7 +70,7 @@ Program everything() {
       {"iota", {2, 64, 32}, DataType::I32, Constant::Iota{3, 2}},
       {"row", {2, 96, 8}, DataType::I64, Constant::BlockStart{{1}, 4}}};
   p.groups = {Group{{0}, {}}, Group{{0, 1}, {}}};
-  KernelCommand kernel{"cleave_k0", {{0, 0, 96}, {2, 0, 8}}, 7, 2};
+  KernelCommand kernel{"cleave_k0", {{0, 0, 96}, {2, 0, 8}}, 7, 2, {DataType::BF16}};
   MatmulCommand matmul;
   matmul.a = {{0, 0, 96}, 3, 1};
   matmul.b = {{0, 0, 96}, 1, 3};
@@ -98,10 +105,7 @@ Program everything() {
                                   2,
                                   true},
               "layers.0/mlp.up"),
-      command(
-          PickedOuterCommand{
-              {2, 512, 96}, {0, 0, 24}, {2, 0, 24}, {0, 1024, 64}, {}, 6, 4, 2, 2, 1, 2, true},
-          "layers.0/mlp.up")};
+      command(pickedOuter(), "layers.0/mlp.up")};
   p.entry(EntryKind::Update) = {command(
       AllReduceCommand{1, ReductionKind::Sum, DataType::F32, {0, 128, 96}, {0, 128, 96}}, "sum")};
   RepeatCommand repeat{3, 2, -1, {}};
@@ -208,6 +212,13 @@ TEST(Program, RefusesBrokenCommandsByPlace) {
   };
   expectRefused("image.command", [&](Program &p) { outer(p).shareB = 1; }, "has a b");
   expectRefused("image.command", [&](Program &p) { outer(p).n = 4; });
+  expectRefused("image.command", [&](Program &p) { outer(p).operandType = DataType::F32; });
+  expectRefused(
+      "image.command",
+      [](Program &p) {
+        std::get<KernelCommand>(p.entry(EntryKind::Count)[0].what).writes.resize(3, DataType::F32);
+      },
+      "writes more than its arguments");
   expectRefused("image.out_of_range", [](Program &p) {
     std::get<KernelCommand>(p.entry(EntryKind::Count)[0].what).grain = 0;
   });

@@ -8,6 +8,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <numeric>
 
@@ -43,6 +44,11 @@ struct Reference {
         sinks(normal(s.sinks ? s.kvHeads * s.group : 0, 5, 2)), out(g.size()), lse(rowCount(s)),
         dq(q.size()), dk(k.size()), dv(v.size()), queryAt(std::move(queryPositions)),
         keyAt(std::move(keyPositions)) {
+    if (s.narrow != 0)
+      for (Floats *values : {&q, &k, &v, &g}) {
+        Floats rounded = unpackBf16(packBf16(*values));
+        std::copy_n(rounded.begin(), values->size(), values->begin());
+      }
     for (int64_t b = 0; b < s.batch; ++b)
       for (int64_t h = 0; h < s.kvHeads; ++h)
         for (int64_t i = 0; i < s.group * s.sequence; ++i)
@@ -148,25 +154,43 @@ void expectRows(const Floats &got, const Doubles &want, int64_t width, double re
   }
 }
 
+/// What is of bf16 in memory, by kernel; see AttentionSizes.
+struct Narrow {
+  unsigned forward = 0, query = 0, keyValue = 0;
+};
+
 /// Runs all three kernels; each backward kernel gets the reference's out and lse, so
 /// that a wrong kernel is the one that fails.
 void expectAttention(const Reference &want, double tolerance,
-                     const cpu::Profile &blocking = testProfile()) {
+                     const cpu::Profile &blocking = testProfile(), Narrow narrow = {}) {
   const AttentionSizes &s = want.s;
-  auto run = [&](Builder build, std::vector<Operand> inputs, std::initializer_list<size_t> sizes) {
-    const bool forward = inputs.size() == 3;
+  auto run = [&](Builder build, unsigned types, const std::vector<Floats> &read,
+                 std::vector<size_t> sizes) {
+    auto isNarrow = [&](size_t i) { return (types >> i & 1) != 0; };
+    const bool forward = read.size() == 3;
+    std::vector<Operand> inputs;
+    for (size_t i = 0; i < read.size(); ++i)
+      inputs.push_back(isNarrow(i) ? in(packBf16(read[i])) : in(read[i]));
     if (s.hasPositions())
       inputs.insert(inputs.end(), {in(want.queryAt), in(want.keyAt)});
     if (forward && s.sinks)
       inputs.push_back(in(want.sinks));
     AttentionSizes built = s;
     built.sinks = forward && s.sinks; // they are in lse for the others
-    for (size_t size : sizes)
-      inputs.push_back(test::out(size));
-    return runAttention(build, built, inputs, blocking);
+    built.narrow = types;
+    for (size_t i = 0; i < sizes.size(); ++i)
+      inputs.push_back(test::out(isNarrow(read.size() + i) ? sizes[i] / 2 : sizes[i]));
+    auto results = runAttention(build, built, inputs, blocking);
+    for (size_t i = 0; i < sizes.size(); ++i)
+      if (isNarrow(read.size() + i)) {
+        Ints words(results[i].size());
+        std::memcpy(words.data(), results[i].data(), 4 * words.size());
+        results[i] = unpackBf16(words);
+      }
+    return results;
   };
   const Floats out = toFloats(want.out), lse = toFloats(want.lse);
-  auto forward = run(cpu::buildAttentionForward, {in(want.q), in(want.k), in(want.v)},
+  auto forward = run(cpu::buildAttentionForward, narrow.forward, {want.q, want.k, want.v},
                      {out.size(), lse.size()});
   expectRows(forward[0], want.out, s.valueWidth(), tolerance, "out");
   // That of a query that sees nothing means nothing.
@@ -174,11 +198,11 @@ void expectAttention(const Reference &want, double tolerance,
     if (want.lse[i] == 0 && !s.sinks)
       forward[1][i] = 0;
   expectRows(forward[1], want.lse, 1, tolerance, "lse");
-  const std::vector<Operand> inputs = {in(want.q), in(want.k), in(want.v),
-                                       in(out),    in(lse),    in(want.g)};
-  auto query = run(cpu::buildAttentionBackwardQuery, inputs, {want.q.size()});
+  const std::vector<Floats> inputs = {want.q, want.k, want.v, out, lse, want.g};
+  auto query = run(cpu::buildAttentionBackwardQuery, narrow.query, inputs, {want.q.size()});
   expectRows(query[0], want.dq, s.headDim, tolerance, "dq");
-  auto keyValue = run(cpu::buildAttentionBackwardKeyValue, inputs, {want.k.size(), want.v.size()});
+  auto keyValue = run(cpu::buildAttentionBackwardKeyValue, narrow.keyValue, inputs,
+                      {want.k.size(), want.v.size()});
   expectRows(keyValue[0], want.dk, s.headDim, tolerance, "dk");
   expectRows(keyValue[1], want.dv, s.valueWidth(), tolerance, "dv");
 }
@@ -212,6 +236,27 @@ INSTANTIATE_TEST_SUITE_P(
              std::to_string(s.kvHeads) + "_g" + std::to_string(s.group) + "_d" +
              std::to_string(s.headDim);
     });
+
+// What is read is widened exactly; what is written is off by half of bf16's last place, 2^-9
+// of an element. So is out where it is read back, of which each score's gradient has a sum.
+TEST(NarrowAttention, AgreesWithFloat64) {
+  const Narrow operands{0b00111, 0b0100111, 0b00100111}, all{0b01111, 0b1101111, 0b11101111};
+  Ints queries, keys;
+  for (int32_t i = 0; i < 122; ++i)
+    queries.push_back(i % 61 * 37 % 83);
+  for (int32_t i = 0; i < 234; ++i)
+    keys.push_back(20 + i % 117 * 53 % 101);
+  AttentionSizes plain{2, 17, 3, 2, 6, 0.4}, tiles{1, 257, 2, 2, 64, 0.125},
+      odd{2, 98, 2, 1, 33, 0.2, 40, 0.7}, placed{2, 61, 2, 2, 24, 0.2, 9, 0, 117, 20, true};
+  for (AttentionSizes *s : {&plain, &tiles, &odd, &placed}) {
+    SCOPED_TRACE(testing::Message() << "rows " << s->sequence << ", width " << s->headDim);
+    s->narrow = 1;
+    const Reference want(*s, 1, s->hasPositions() ? queries : Ints(),
+                         s->hasPositions() ? keys : Ints());
+    expectAttention(want, 2e-5, testProfile(), operands);
+    expectAttention(want, 3e-2, testProfile(), all);
+  }
+}
 
 // Windows within a tile, of a tile, over several, wider than the sequence; with every
 // remainder of the sequence.

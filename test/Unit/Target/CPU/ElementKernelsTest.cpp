@@ -217,27 +217,6 @@ TEST(ElementKernels, CrossEntropy) {
   }
 }
 
-/// Two bf16 numbers per word, rounded to nearest even, and back.
-Ints packBf16(const Floats &values) {
-  Ints words(values.size() / 2);
-  auto half = [](float value) {
-    uint32_t bits = std::bit_cast<uint32_t>(value);
-    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  };
-  for (size_t i = 0; i < words.size(); ++i)
-    words[i] = int32_t(half(values[2 * i]) | half(values[2 * i + 1]) << 16);
-  return words;
-}
-
-Floats unpackBf16(const Ints &words) {
-  Floats values;
-  for (int32_t word : words) {
-    values.push_back(std::bit_cast<float>(uint32_t(word) << 16));
-    values.push_back(std::bit_cast<float>(uint32_t(word) & 0xffff0000u));
-  }
-  return values;
-}
-
 // bf16 in memory, f32 in registers: every bit of the rounding is checked.
 TEST(ElementKernels, Bf16Storage) {
   for (int64_t n : {2, 14, 64, 510}) {

@@ -5,6 +5,7 @@
 #include "mlir/Parser/Parser.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/raw_ostream.h"
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -169,6 +170,27 @@ Floats normal(size_t size, unsigned seed, float scale) {
   Floats values(size);
   for (float &value : values)
     value = scale * distribution(random);
+  return values;
+}
+
+Ints packBf16(const Floats &values) {
+  Ints words((values.size() + 1) / 2);
+  auto half = [](float value) {
+    uint32_t bits = std::bit_cast<uint32_t>(value);
+    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  };
+  for (size_t i = 0; i < words.size(); ++i)
+    words[i] = int32_t(half(values[2 * i]) |
+                       (2 * i + 1 < values.size() ? half(values[2 * i + 1]) : 0) << 16);
+  return words;
+}
+
+Floats unpackBf16(const Ints &words) {
+  Floats values;
+  for (int32_t word : words) {
+    values.push_back(std::bit_cast<float>(uint32_t(word) << 16));
+    values.push_back(std::bit_cast<float>(uint32_t(word) & 0xffff0000u));
+  }
   return values;
 }
 

@@ -70,6 +70,11 @@ std::vector<Floats> run(const CompiledKernel &kernel, int64_t space,
 /// `size` normal deviates, the same for the same seed.
 Floats normal(size_t size, unsigned seed, float scale = 1);
 
+/// Two bf16 numbers per word, rounded to nearest even (0 behind an odd number of them), and
+/// back.
+Ints packBf16(const Floats &values);
+Floats unpackBf16(const Ints &words);
+
 /// Expects |got - want| <= absolute + relative * |want| for every element (NaN
 /// fails), with `want(i)` in float64.
 void expectNear(const Floats &got, const std::function<double(size_t)> &want, double relative,
