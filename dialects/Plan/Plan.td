@@ -156,8 +156,10 @@ def Plan_PrecisionOp : Plan_Entry<"precision"> {
     `compute`: matrix products, products of experts and attention at the path, forward and
     backward, take operands of this type. They add up in f32 and yield f32. `store`: what
     operators at the path make in the forward half is rounded to this type where products
-    take it or the backward half reads it. The type is bf16; what is left out, and what is computed at a path that is
-    not listed, is f32, as are kept parameters, their gradients, and sums over ranks.
+    take it or the backward half reads it; matrix products of the forward half that compute
+    in f32 take it unrounded. The type is bf16; what is left out, and what is computed at a
+    path that is not listed, is f32, as are kept parameters, their gradients, and sums over
+    ranks.
   }];
   let arguments = (ins StrAttr:$kind, StrAttr:$path, OptionalAttr<TypeAttr>:$compute,
                        OptionalAttr<TypeAttr>:$store);

@@ -35,7 +35,8 @@ public:
   }
 
 private:
-  /// Terms of what is returned, through sums of any depth.
+  /// Terms of what is returned, through sums of any depth: of several values, and over a
+  /// dimension of one (the results of a token's experts).
   void visitSum(Operation *op) {
     if (op->hasTrait<OpTrait::IsTerminator>()) {
       stream.insert(op->operand_begin(), op->operand_end());
@@ -44,8 +45,9 @@ private:
     auto sharded = dyn_cast<ShardingRuleOpInterface>(op);
     if (!sharded || llvm::none_of(op->getResults(), [&](Value v) { return stream.contains(v); }))
       return;
+    const auto floats = llvm::count_if(op->getOperands(), isFloat);
     for (const auto &group : sharded.getShardingRule().linear)
-      if (group.size() > 1) // together, that is as a sum
+      if (group.size() > 1 || floats == 1) // together, that is as a sum
         for (int i : group)
           stream.insert(op->getOperand(i));
   }

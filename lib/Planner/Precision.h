@@ -10,11 +10,12 @@ namespace cleave {
 /// Writes at `b` a `plan.precision` for each path of `model` that is bf16 by the policy
 /// of this planner, which asks operators by their interfaces alone:
 ///
-/// - matrix products compute in bf16, but not those from which integers are made (the
-///   scores by which experts are chosen);
+/// - matrix products and attention compute in bf16, but not those from which integers are
+///   made (the scores by which experts are chosen);
 /// - results are stored in bf16, but not terms of what passes between layers (the
-///   residual stream), what is made of such scores alone, and nothing in the kind that
-///   ends the model, whose loss is made in f32 and whose values live for a piece only.
+///   residual stream, also where a dimension is summed), what is made of such scores
+///   alone, and nothing in the kind that ends the model, whose loss is made in f32 and
+///   whose values live for a piece only.
 ///
 /// `request` says whether this is so of all paths, and pins say it of some.
 /// `plan.unknown_path` if a pin names none.

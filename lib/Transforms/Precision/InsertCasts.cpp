@@ -58,6 +58,21 @@ private:
     return isa<MixedPrecisionOpInterface>(op) && own && own.getCompute();
   }
 
+  /// Whether a rounded result costs no more than another: then it is half the bytes for all
+  /// that read it, kept or not.
+  bool roundsItself(Operation *op, OpResult result) const {
+    return computesNarrow(op) &&
+           cast<MixedPrecisionOpInterface>(op).canRound(result.getResultNumber());
+  }
+
+  /// Whether `op` takes what was made, not what is kept of it: a product in f32 of the forward
+  /// half, as the scores by which experts are chosen. A choice is no continuous function, so
+  /// that each rounding less is fewer tokens that go elsewhere. Nothing that the other half
+  /// computes again depends on it.
+  bool readsUnrounded(Operation *op) const {
+    return isa<ContractionOpInterface>(op) && forward.contains(op) && !computesNarrow(op);
+  }
+
   /// Results with fewer dimensions than others of the operator are statistics of rows.
   static bool isStatistic(OpResult result) {
     auto rank = [](Type type) { return cast<RankedTensorType>(type).getRank(); };
@@ -76,12 +91,14 @@ private:
       };
       if (!cast<RankedTensorType>(result.getType()).getElementType().isF32() ||
           isStatistic(result) ||
-          !(isa<MixedPrecisionOpInterface>(op) || llvm::any_of(result.getUsers(), isKept)))
+          !(roundsItself(op, result) || llvm::any_of(result.getUsers(), isKept)))
         continue;
       SmallVector<OpOperand *> uses =
           llvm::map_to_vector(result.getUses(), [](OpOperand &use) { return &use; });
       Value kept = narrow(result, op->getNextNode());
       for (OpOperand *use : uses) {
+        if (readsUnrounded(use->getOwner()))
+          continue;
         OpBuilder b(use->getOwner());
         use->set(nn::CastOp::create(b, use->getOwner()->getLoc(), result.getType(), kept));
         // The reader's half is the cast's.

@@ -8,9 +8,11 @@ def InsertCastsPass : Pass<"cleave-precision-insert-casts", "::mlir::ModuleOp"> 
   let description = [{
     For each `plan.precision` of the plan in the module: operands of the path's products
     (`MixedPrecisionOpInterface`) are rounded, and so are those results of its other
-    operators that products take or the backward half reads. A value is rounded once, where it is made, and each
-    reader widens it for itself, so that what is kept and sent is the narrow one. Products
-    take it as it is. Parameters are rounded in each half anew, and so are never kept twice.
+    operators that products take or the backward half reads. A value is rounded once, where
+    it is made, and each reader widens it for itself, so that what is kept and sent is the
+    narrow one. Products take it as it is; those of the forward half that compute in f32 take
+    the value before it is rounded. Parameters are rounded in each half anew, and so are
+    never kept twice.
 
     ```mlir
     %h = nn.silu %g {nn.path = "mlp.act"} : (tensor<…xf32, …>) -> tensor<…xf32, …>
