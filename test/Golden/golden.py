@@ -18,8 +18,8 @@ this processor lacks it, the exit code is 77. With --processes it runs under mpi
 if there is none), or over TCP (CLEAVE_TEST_TRANSPORT=tcp), twice, and gives the same bits as in one process. The tolerances are those
 that test/golden/README.md reasons: loss 1e-5 absolute, gradient norm 5e-5
 relative, final weights rms 2e-6 (entries of `null_gradient` left out). With bf16 they are
-loss 2e-3 (1e-2 with experts) and norm 2e-2, and the weights are only reported; the arena
-must be smaller than that of fp32.
+loss 2e-3 (1e-2 with experts) and norm 2e-2, those of WAVERING models from the second step on
+apart, and the weights are only reported; the arena must be smaller than that of fp32.
 """
 import argparse, array, filecmp, json, math, os, re, struct, subprocess, sys, tempfile
 
@@ -37,6 +37,11 @@ IMPOSSIBLE = ("plan.heads_indivisible", "plan.no_experts", "plan.experts_indivis
 
 # Of the loss, of the loss where there are experts, of the norm, of the weights.
 TOLERANCES = {"fp32": (1e-5, 1e-5, 5e-5, 2e-6), "bf16": (2e-3, 1e-2, 2e-2, math.inf)}
+
+# Loss and norm of models of which bf16 sends so many tokens to other experts that this is most of
+# what differs: with the choices of float64 their products in bf16 make 1.5e-3 in loss and 7e-3
+# in norm (README.md there). The first step, with the same weights, has the bounds of all others.
+WAVERING = {"bf16": {"deepseek-v3-mini": (2e-2, 6e-2), "gpt-oss-mini": (2e-2, 3e-2)}}
 
 
 def read_safetensors(path):
@@ -159,6 +164,15 @@ def folders_in(directory, golden):
     return found
 
 
+def bounds(golden, folder, precision):
+    """Of loss, of norm, of weights, and of the first two in the first step."""
+    config = json.load(open(os.path.join(folder, "config.json")))
+    dense, experts, norm, rms = TOLERANCES[precision]
+    first = (experts if has_experts(config) else dense, norm)
+    model = os.path.relpath(folder, golden)
+    return WAVERING.get(precision, {}).get(model, first) + (rms, first)
+
+
 def check(cleave, profile, golden, folder, layout, work, processes, precision):
     model = os.path.basename(folder)
     ranks, pins, pieces = (layout.split(":") + ["", ""])[:3]
@@ -185,8 +199,9 @@ def check(cleave, profile, golden, folder, layout, work, processes, precision):
     rows = [r for r in map(json.loads, open(log)) if "loss" in r]
     if len(rows) != 20:
         raise SystemExit(f"{len(rows)} steps were logged, not 20")
-    loss = max(abs(r["loss"] - e["loss"]) for r, e in zip(rows, expected["steps"]))
-    norm = max(abs(r["grad_norm"] / e["grad_norm"] - 1) for r, e in zip(rows, expected["steps"]))
+    losses = [abs(r["loss"] - e["loss"]) for r, e in zip(rows, expected["steps"])]
+    norms = [abs(r["grad_norm"] / e["grad_norm"] - 1) for r, e in zip(rows, expected["steps"])]
+    loss, norm = max(losses), max(norms)
     # Where more than the loss is minimised, within the tolerance of the loss.
     if any("objective" in e for e in expected["steps"]):
         loss = max([loss] + [abs(r["objective"] - e["objective"])
@@ -195,10 +210,9 @@ def check(cleave, profile, golden, folder, layout, work, processes, precision):
                       read_safetensors(os.path.join(folder, "model_final.safetensors")),
                       expected.get("null_gradient", {}))
     # A NaN is never below a tolerance.
-    config = json.load(open(os.path.join(folder, "config.json")))
-    dense, experts, most_norm, most_rms = TOLERANCES[precision]
-    good = (same and smaller and loss <= (experts if has_experts(config) else dense) and
-            norm <= most_norm and rms <= most_rms)
+    most_loss, most_norm, most_rms, first = bounds(golden, folder, precision)
+    good = (same and smaller and loss <= most_loss and norm <= most_norm and rms <= most_rms and
+            losses[0] <= first[0] and norms[0] <= first[1])
     print(f"{'ok  ' if good else 'FAIL'} {model:16} {layout:24} loss {loss:.1e}  norm {norm:.1e}  "
           f"weights rms {rms:.1e}{'' if same else '  other bits in processes'}"
           f"{'' if smaller else '  an arena no smaller than in fp32'}", flush=True)
