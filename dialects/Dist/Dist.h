@@ -82,11 +82,21 @@ inline constexpr llvm::StringLiteral kOverlapAttr = "dist.overlap";
 /// On an exchange in a block that repeats: it is done beside the computation, an iteration
 /// early or late. The number (i64) is that of its bucket, which no other block has.
 inline constexpr llvm::StringLiteral kAheadAttr = "dist.ahead", kBehindAttr = "dist.behind";
+/// On an exchange in a block that runs once: it begins where it stands, and is waited for where
+/// its result is first used. The number is as above.
+inline constexpr llvm::StringLiteral kBesideAttr = "dist.beside";
+
+/// On an operator outside of repeats whose path has no number: that (i64) of its layer.
+inline constexpr llvm::StringLiteral kLayerAttr = "dist.layer";
+/// Bytes of a bucket where the plan does not say how many.
+inline constexpr int64_t kBucketBytes = int64_t(25) << 20;
 
 /// Exchanges that travel together.
 struct Bucket {
   int64_t number = 0;
-  bool isAhead = false;
+  /// In which turn of its block it is under way: that before the one which needs it, that
+  /// behind the one which made its operands, or that in which it stands.
+  enum Turn { Before, Behind, Same } turn = Same;
 };
 /// The bucket of an exchange, if it is in one.
 std::optional<Bucket> bucketOf(mlir::Operation *exchange);

@@ -113,9 +113,11 @@ static void forEachOfBlock(ArrayRef<int64_t> global, ArrayRef<int64_t> local,
 
 std::optional<Bucket> bucketOf(Operation *exchange) {
   if (auto number = exchange->getAttrOfType<IntegerAttr>(kAheadAttr))
-    return Bucket{number.getInt(), true};
+    return Bucket{number.getInt(), Bucket::Before};
   if (auto number = exchange->getAttrOfType<IntegerAttr>(kBehindAttr))
-    return Bucket{number.getInt(), false};
+    return Bucket{number.getInt(), Bucket::Behind};
+  if (auto number = exchange->getAttrOfType<IntegerAttr>(kBesideAttr))
+    return Bucket{number.getInt(), Bucket::Same};
   return std::nullopt;
 }
 

@@ -169,7 +169,8 @@ def Exec_EntryKind : I32EnumAttr<"EntryKind", "When an entry runs", [
     I32EnumAttrCase<"Prepare", 2, "prepare">, I32EnumAttrCase<"Microbatch", 3, "microbatch">,
     I32EnumAttrCase<"Update", 4, "update">, I32EnumAttrCase<"Evaluate", 5, "evaluate">,
     I32EnumAttrCase<"Forward", 6, "forward">, I32EnumAttrCase<"Backward", 7, "backward">,
-    I32EnumAttrCase<"Weights", 8, "weights">, I32EnumAttrCase<"Survey", 9, "survey">]> {
+    I32EnumAttrCase<"Weights", 8, "weights">, I32EnumAttrCase<"Survey", 9, "survey">,
+    I32EnumAttrCase<"Last", 10, "last">]> {
   let cppNamespace = "::cleave::exec";
 }
 
@@ -178,7 +179,7 @@ def Exec_EntryOp : Exec_Part<"entry", [SingleBlock, NoTerminator, NoRegionArgume
   let description = [{
     A step runs begin, count and survey for each micro-batch, prepare, microbatch for each,
     update. Evaluation runs begin, count, prepare, evaluate. An entry that is not there does
-    nothing.
+    nothing; but where there is a last, it runs for the last micro-batch in place of microbatch.
 
     In a pipeline forward, backward and weights are of one `stage` and run as the
     schedule says; there is an evaluate for each stage, and one without a stage, which

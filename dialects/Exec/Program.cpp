@@ -165,7 +165,7 @@ static LogicalResult verifyStageOf(EntryOp entry) {
                                << (needs ? "for one stage: it needs `stage`" : "for no stage");
   if (kind == EntryKind::Survey && program.getPart() && !entry.getStage())
     return entry.emitOpError("surveys a micro-batch at once; in a pipeline its stages do");
-  if (kind == EntryKind::Microbatch && program.getPart())
+  if ((kind == EntryKind::Microbatch || kind == EntryKind::Last) && program.getPart())
     return entry.emitOpError("runs a micro-batch at once; in a pipeline its stages do");
   if (entry.getStage() && llvm::none_of(program.getOps<StageOp>(), [&](StageOp stage) {
         return stage.getNumber() == *entry.getStage();

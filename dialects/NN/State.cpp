@@ -87,7 +87,7 @@ static LogicalResult verifyState(Operation *op, SymbolTableCollection &symbols,
   if (!parameter)
     return op->emitOpError() << "names no parameter: " << name;
   auto repeat = op->getParentOfType<RepeatOp>();
-  if (parameter.getLayers() && (!repeat || repeat.getIterations() != parameter.getCount()))
+  if (parameter.getLayers() && (repeat ? repeat.getIterations() : 1) != parameter.getCount())
     return op->emitOpError() << "addresses the tensors of " << parameter.getCount()
                              << " layers, and stands in no repeat of as many iterations";
   if (dimNames(parameter.getTensorType()) != dimNames(type))

@@ -97,6 +97,12 @@ LogicalResult StageOp::verify() {
   return success();
 }
 
+LogicalResult OverlapOp::verify() {
+  if (auto bytes = getBucket(); bytes && *bytes < 1)
+    return emitOpError() << "has buckets of " << *bytes << " bytes; they are of at least 1";
+  return success();
+}
+
 LogicalResult PrecisionOp::verify() {
   if (!getCompute() && !getStore())
     return emitOpError("needs a type to compute in, or one to store, or both");

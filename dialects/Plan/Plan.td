@@ -145,9 +145,16 @@ def Plan_OverlapOp : Plan_Entry<"overlap"> {
   let description = [{
     Where layers repeat, weights are gathered while the layer before computes, and gradients
     are summed while the one behind does. What is under way has two places in memory. Without
-    it a rank does one thing after the other.
+    it a rank does one thing after the other. `bucket` bounds the bytes of what travels as one
+    message, 25 MiB where it is not there; what is larger by itself is a message of its own.
+
+    ```mlir
+    plan.overlap bucket 8388608
+    ```
   }];
-  let assemblyFormat = "attr-dict";
+  let arguments = (ins OptionalAttr<I64Attr>:$bucket);
+  let assemblyFormat = "(`bucket` $bucket^)? attr-dict";
+  let hasVerifier = 1;
 }
 
 def Plan_PrecisionOp : Plan_Entry<"precision"> {

@@ -145,6 +145,12 @@ rt::Status distPhase(ModuleOp module) {
 }
 
 rt::Status execPhase(ModuleOp module, const cpu::Profile &profile) {
+  rt::Status placed = runPasses(module, [](OpPassManager &pm) {
+    pm.addPass(createWriteOutLayersPass()); // so that there is a next layer to run beside
+    pm.addPass(createPlaceExchangesPass());
+  });
+  if (!placed.ok())
+    return placed;
   return withDiagnostics(*module.getContext(), [&] {
     return success(succeeded(lowerToExec(module, profile)) && succeeded(verify(module)));
   });

@@ -246,6 +246,32 @@ static void writeRecompute(OpBuilder &b, Location loc, ModuleOp model) {
     plan::RecomputeOp::create(b, loc, kind, b.getStrArrayAttr({}));
 }
 
+/// Exchanges beside the computation, and how large a message of them may be. Not asked for, they
+/// are so where they wait for a network: between threads of a machine whose cores all compute
+/// there is little to win (docs/Rationale/Overlap.md has the figures).
+static rt::Status writeOverlap(OpBuilder &b, Location loc, const PlanRequest &request,
+                               const Degrees &degrees, int64_t pp) {
+  const auto megabytes = request.pins.bucketMegabytes;
+  if (!request.pins.overlap.value_or(crossesNodes(degrees, pp, request.ranksPerNode))) {
+    if (!megabytes)
+      return rt::Status::success();
+    return rt::userError("plan.bad_pin",
+                         "a size of buckets is given, and nothing is put in buckets")
+        .withGiven("bucket=" + std::to_string(*megabytes))
+        .withRule("bucket, in MiB, goes with overlap=1")
+        .suggest("overlap=1,bucket=" + std::to_string(*megabytes));
+  }
+  constexpr int64_t most = 1 << 20;
+  if (megabytes && *megabytes > most)
+    return rt::userError("plan.bad_pin", "a bucket is larger than any message can be")
+        .withGiven("bucket=" + std::to_string(*megabytes))
+        .withRule("bucket is 1 to " + std::to_string(most) + " MiB")
+        .suggest("bucket=25");
+  plan::OverlapOp::create(b, loc,
+                          megabytes ? b.getI64IntegerAttr(*megabytes << 20) : IntegerAttr());
+  return rt::Status::success();
+}
+
 static rt::Status checkSizes(const PlanRequest &request) {
   if (request.ranks < 1)
     return rt::userError("plan.ranks_mismatch", "a plan needs at least one rank")
@@ -306,8 +332,8 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
   if (pipeline->isPipeline())
     writePipeline(b, loc, model, *pipeline);
   writeKinds(b, loc, model, policy);
-  if (request.pins.overlap.value_or(false))
-    plan::OverlapOp::create(b, loc);
+  if (rt::Status s = writeOverlap(b, loc, request, degrees, pipeline->ranks); !s.ok())
+    return s;
   if (request.pins.recompute)
     writeRecompute(b, loc, model);
   if (rt::Status s = writePrecision(b, loc, model, request); !s.ok())

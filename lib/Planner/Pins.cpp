@@ -11,7 +11,7 @@ namespace cleave {
 
 static const char *const kPins[] = {"dp",    "tp",          "cp",       "ep",         "sp",
                                     "vocab", "micro_batch", "zero",     "zero_group", "recompute",
-                                    "pp",    "vp",          "schedule", "overlap"};
+                                    "pp",    "vp",          "schedule", "overlap",    "bucket"};
 /// Axes and choices of formats.md that this version cannot carry out; a pin to
 /// the neutral value is a no-op.
 static const std::pair<const char *, const char *> kLater[] = {{"etp", "1"}};
@@ -125,6 +125,8 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
     pins.experts = *n;
   else if (key == "micro_batch")
     pins.microBatch = *n;
+  else if (key == "bucket")
+    pins.bucketMegabytes = *n;
   else if (key == "overlap")
     pins.overlap = *n == 1;
   else

@@ -118,6 +118,16 @@ static bool canCut(const ShardingRule &rule, StringRef name) {
   return f >= 0 && rule.factors[f].shardable;
 }
 
+bool crossesNodes(const Degrees &degrees, int64_t pp, int64_t ranksPerNode) {
+  const int64_t sharing = degrees.dp * degrees.cp, ofPlace = sharing * degrees.tp;
+  if (ranksPerNode == 0 || sharing == 1)
+    return false;
+  for (int64_t place = 0; place < pp; ++place)
+    if (place * ofPlace / ranksPerNode != ((place + 1) * ofPlace - 1) / ranksPerNode)
+      return true;
+  return false;
+}
+
 rt::Status checkStatePins(const Degrees &degrees, const Pins &pins) {
   if (!pins.zeroGroup)
     return rt::Status::success();

@@ -191,8 +191,10 @@ rt::Status Training::accumulate(int64_t microBatches, BatchSource batch) {
     return playSchedule((*schedules.begin()).getTable(), places, batch);
   for (int64_t m = 0; m < microBatches; ++m) {
     places[0]->micro = m;
+    const bool isLast = m + 1 == microBatches && program.lookupSymbol("last");
     CLEAVE_RT_RETURN_IF_ERROR(
-        callTogether("microbatch", {batch("tokens", m), batch("targets", m), batch("positions", m)})
+        callTogether(isLast ? "last" : "microbatch",
+                     {batch("tokens", m), batch("targets", m), batch("positions", m)})
             .status());
   }
   return rt::Status::success();

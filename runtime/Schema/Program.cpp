@@ -64,6 +64,8 @@ const char *nameOf(EntryKind kind) {
     return "evaluate";
   case EntryKind::Survey:
     return "survey";
+  case EntryKind::Last:
+    return "last";
   }
   return "";
 }

@@ -173,9 +173,11 @@ struct Constant {
   std::variant<Numbers, Bytes, Iota, BlockStart> contents;
 };
 
-enum class EntryKind { Begin, Count, Prepare, MicroBatch, Update, Evaluate, Survey };
-inline constexpr size_t entryCount = 7;
-/// "begin", "count", "prepare", "microbatch", "update", "evaluate", "survey".
+/// `Last`, where it has commands, is run for the last of several micro-batches in place of
+/// `MicroBatch`.
+enum class EntryKind { Begin, Count, Prepare, MicroBatch, Update, Evaluate, Survey, Last };
+inline constexpr size_t entryCount = 8;
+/// "begin", "count", "prepare", "microbatch", "update", "evaluate", "survey", "last".
 const char *nameOf(EntryKind kind);
 
 /// A list of commands for each entry.

@@ -444,7 +444,9 @@ void readOwn(ObjectReader &in, Program &program, bool hasPipeline) {
   });
   readGroups(in, program.groups);
   for (size_t i = 0; i < entryCount; ++i)
-    if (!hasPipeline || i != static_cast<size_t>(EntryKind::MicroBatch))
+    if (static_cast<EntryKind>(i) == EntryKind::Last
+            ? in.has(nameOf(EntryKind::Last))
+            : !hasPipeline || static_cast<EntryKind>(i) != EntryKind::MicroBatch)
       readCommands(in, nameOf(static_cast<EntryKind>(i)), program.entries[i]);
   if (hasPipeline) {
     in.require("pipeline");

@@ -446,7 +446,9 @@ void ownMembers(ObjectText &out, const Program &program) {
   out.items("constants", program.constants, constantText);
   out.items("groups", program.groups, groupText);
   for (size_t i = 0; i < entryCount; ++i)
-    if (!program.pipeline || i != static_cast<size_t>(EntryKind::MicroBatch))
+    if (static_cast<EntryKind>(i) == EntryKind::Last
+            ? !program.entries[i].empty()
+            : !program.pipeline || static_cast<EntryKind>(i) != EntryKind::MicroBatch)
       out.commands(nameOf(static_cast<EntryKind>(i)), program.entries[i]);
   if (program.pipeline)
     out.member("pipeline", pipelineText(*program.pipeline, out.inner()));

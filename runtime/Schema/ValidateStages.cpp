@@ -74,9 +74,11 @@ Status validateStages(const Program &program) {
   if (!program.entry(EntryKind::MicroBatch).empty())
     return broken("a program with a pipeline has commands in microbatch; what it does for a "
                   "micro-batch are its stages' entries");
-  if (!program.entry(EntryKind::Survey).empty())
-    return broken("a program with a pipeline has commands in survey; what it does for a "
-                  "micro-batch are its stages' entries");
+  for (EntryKind kind : {EntryKind::Survey, EntryKind::Last})
+    if (!program.entry(kind).empty())
+      return broken(fmt::format("a program with a pipeline has commands in {}; what it does for a "
+                                "micro-batch are its stages' entries",
+                                nameOf(kind)));
   if (pipeline.stages.empty())
     return broken(fmt::format("index {} of the pipeline has no stage", pipeline.index));
   int64_t before = -2;

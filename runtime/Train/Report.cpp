@@ -58,7 +58,9 @@ bool isAbsent(const Program &program, size_t entry) {
       isOfStage ? (entry - entryCount) % stageEntryCount == static_cast<size_t>(StageEntry::Survey)
                 : entry == Program::entryIndex(EntryKind::Survey);
   const bool isMicroBatch = entry == Program::entryIndex(EntryKind::MicroBatch);
-  return program.entryList(entry).empty() && (isSurvey || (program.pipeline && isMicroBatch));
+  const bool isLast = entry == Program::entryIndex(EntryKind::Last);
+  return program.entryList(entry).empty() &&
+         (isSurvey || isLast || (program.pipeline && isMicroBatch));
 }
 
 /// Segments and entries of one program.

@@ -184,7 +184,8 @@ Status RankTrainer::runMicroBatches(uint64_t step) {
     CLEAVE_RT_RETURN_IF_ERROR(pipeline->runStep(fillFor));
   for (int64_t index = 0; !pipeline && index < microBatches; ++index) {
     CLEAVE_RT_RETURN_IF_ERROR(fill(first, index));
-    CLEAVE_RT_RETURN_IF_ERROR(executor->run(EntryKind::MicroBatch));
+    const bool isLast = index + 1 == microBatches && !program.entry(EntryKind::Last).empty();
+    CLEAVE_RT_RETURN_IF_ERROR(executor->run(isLast ? EntryKind::Last : EntryKind::MicroBatch));
   }
   return {};
 }

@@ -110,6 +110,21 @@ class CommandLines(harness.Case):
                                 "40000000")
             self.assertIn(f"at most {most} tokens", error["rule"])
 
+    def test_micro_batches_beyond_any_memory(self):
+        """What is kept of a micro-batch for the way back, at once or in the slot of a stage."""
+        wide = dict(harness.config(), hidden_size=65536, intermediate_size=131072, head_dim=64,
+                    num_hidden_layers=8, max_position_embeddings=1024)
+        for ranks, pins, batch, given in ((1, "micro_batch=65536", 65536, "bytes of a rank at once"),
+                                          (2, "pp=2,micro_batch=65536", 262144, "bytes of a rank at once"),
+                                          (1, "micro_batch=1048576", 1048576, "pieces")):
+            with self.subTest(pins=pins):
+                error = self.refuse("plan.batch_too_large", "compile", self.written(wide),
+                                    "--emit=image", "--seq-len", "1024", "--cluster",
+                                    f"local:{ranks}", "--pin", pins, "--global-batch", str(batch),
+                                    "--allow-over-budget")
+                self.assertIn(given, error["given"])
+                self.assertEqual(error["suggestions"], ["--micro-batch 1"])
+
     def test_modules_that_are_no_model(self):
         for text in ("", "module {}", "module { func.func @f() { return } }", "{"):
             path = self.path("model.mlir")

@@ -61,6 +61,26 @@ class Placement(harness.Case):
         self.assertEqual(text[1], f"{crossing} of these bytes between nodes")
         self.assertIn("tensor: 0 1 2 3 4 5 6 7", text)
 
+    def test_exchanges_between_nodes_run_beside_the_computation(self):
+        """Where ranks that share parameters stand on several nodes, unless a pin says otherwise;
+        the ranks of a place in a pipeline may all stand on one."""
+        for pins, overlaps in (("dp=8", True), ("tp=4,dp=2,zero=3", True), ("tp=2,cp=4", True),
+                               ("tp=8", False), ("tp=2,dp=2,pp=2", False), ("dp=8,overlap=0", False),
+                               ("tp=2,dp=2,pp=2,overlap=1", True)):
+            with self.subTest(pins=pins):
+                done = harness.run(self.command(config(), pins) + ["--emit=plan"])
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual("plan.overlap" in done.stdout, overlaps)
+        for pins, overlaps in (("dp=4,zero=3", False), ("dp=4,zero=3,overlap=1,bucket=2", True)):
+            done = harness.run(self.compile_command(config(), 4, pins) + ["--emit=plan"])
+            self.assertEqual("plan.overlap bucket 2097152" in done.stdout, overlaps, done.stdout)
+        error = self.refused(self.compile_command(config(), 4, "dp=4,bucket=8") + ["--emit=plan"],
+                             "plan.bad_pin", says=["bucket=8"])
+        self.assertEqual(error["suggestions"], ["overlap=1,bucket=8"])
+        # Nobody in the layers waits for what is in a bucket.
+        for pins, warns in (("dp=8,zero=2", False), ("dp=8,zero=3,overlap=0", True)):
+            self.assertEqual("group_crosses_nodes" in self.communication(pins)[1], warns)
+
     def test_c01_one_node(self):
         command = self.compile_command(config(), 4, "tp=4") + ["--emit=comm"]
         done = harness.run(command)

@@ -210,8 +210,10 @@ PlanRequest randomRequest(std::mt19937 &random) {
   return request;
 }
 
-/// The image of a plan, or why there is none.
-rt::StatusOr<rt::Image> imageOf(const std::string &model, const PlanRequest &request) {
+/// The image of a plan, or why there is none; with buckets of at most `bucketBytes` where that
+/// is not 0.
+rt::StatusOr<rt::Image> imageOf(const std::string &model, const PlanRequest &request,
+                                int64_t bucketBytes = 0) {
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
   cpu::registerKernelDialects(registry);
@@ -222,6 +224,8 @@ rt::StatusOr<rt::Image> imageOf(const std::string &model, const PlanRequest &req
   auto module = frontend::importModel(*config, context);
   CLEAVE_RT_RETURN_IF_ERROR(differentiatePhase(*module));
   CLEAVE_RT_ASSIGN_OR_RETURN(auto plan, planPhase(*module, request));
+  if (bucketBytes)
+    plan->walk([&](plan::OverlapOp overlap) { overlap.setBucket(bucketBytes); });
   CLEAVE_RT_RETURN_IF_ERROR(applyPhase(*module, *plan, OptimizerSettings()));
   CLEAVE_RT_RETURN_IF_ERROR(distPhase(*module));
   CLEAVE_RT_RETURN_IF_ERROR(execPhase(*module, cpu::Profile::avx2()));
@@ -385,6 +389,83 @@ TEST(Overlap, OfMovedBucketsIsRefused) {
   }
   EXPECT_EQ(starts, 3);
   EXPECT_EQ(waits, 3);
+}
+
+/// Layers that alternate in kind stand in no repeat: their weights come a layer early all the
+/// same, and their gradients are kept a layer late; so do the head's.
+TEST(Overlap, OfLayersThatAlternateIsRefusedIfMoved) {
+  PlanRequest request;
+  request.ranks = request.pins.dp.emplace(2);
+  request.pins.zero = 3;
+  request.pins.overlap = true;
+  request.globalBatch = 4;
+  request.sequence = 16;
+  auto image = imageOf("gemma2-mini", request);
+  ASSERT_TRUE(image.ok()) << rt::renderText(image.error());
+  using List = std::vector<rt::Command>;
+  const List &list = image->programs[0].entry(rt::EntryKind::MicroBatch);
+  auto isOf = [&](size_t at, const char *kind) {
+    const auto *bucket = std::get_if<rt::BesideCommand>(&list[at].what);
+    return bucket && rt::nameOf(bucket->exchanges.front()) == llvm::StringRef(kind);
+  };
+  auto isRefused = [&](const char *what, size_t at, const std::function<void(List &)> &change) {
+    rt::Image moved = *image;
+    change(moved.programs[0].entry(rt::EntryKind::MicroBatch));
+    EXPECT_FALSE(rt::validate(moved).ok()) << what << ": command " << at;
+  };
+  int gathers = 0, sums = 0, waits = 0;
+  for (size_t at = 0; at < list.size(); ++at) {
+    EXPECT_FALSE(std::holds_alternative<rt::RepeatCommand>(list[at].what));
+    const bool isSum = isOf(at, "reduce_scatter"), isGather = isOf(at, "all_gather");
+    const bool isWait = std::holds_alternative<rt::AwaitCommand>(list[at].what);
+    gathers += isGather;
+    sums += isSum;
+    waits += isWait;
+    if (isWait) {
+      // Between its start and it there are other commands.
+      const auto *before = std::get_if<rt::BesideCommand>(&list[at - 1].what);
+      EXPECT_FALSE(before && before->number == std::get<rt::AwaitCommand>(list[at].what).number);
+      isRefused("a wait that comes last", at,
+                [&](List &moved) { std::rotate(&moved[at], &moved[at] + 1, &moved.back() + 1); });
+    }
+    if (isSum)
+      isRefused("a sum of what is still to be made", at,
+                [&](List &moved) { std::rotate(&moved[0], &moved[at], &moved[at] + 1); });
+    if (isWait || isSum || isGather)
+      isRefused("a start or a wait that is left out", at,
+                [&](List &moved) { moved.erase(moved.begin() + at); });
+  }
+  // Three layers and the head; behind the first layer's gradients comes the embedding's.
+  EXPECT_EQ(gathers, 3 + 1 + 3);
+  EXPECT_EQ(sums, 1 + 3);
+  EXPECT_EQ(waits, gathers + sums);
+}
+
+/// What is larger than a bucket goes in several, each proven by itself.
+TEST(Overlap, OfSmallBucketsIsTheSame) {
+  PlanRequest request;
+  request.ranks = request.pins.dp.emplace(2);
+  request.pins.zero = 3;
+  request.pins.overlap = true;
+  request.globalBatch = 4;
+  request.sequence = 16;
+  size_t buckets[2], exchanges[2];
+  for (bool isSmall : {false, true}) {
+    auto image = imageOf("t0", request, isSmall ? 65536 : 0);
+    ASSERT_TRUE(image.ok()) << rt::renderText(image.error());
+    buckets[isSmall] = exchanges[isSmall] = 0;
+    for (const rt::RepeatCommand *repeat : layersOf(*image))
+      for (const rt::Command &command : repeat->body)
+        if (const auto *bucket = std::get_if<rt::BesideCommand>(&command.what)) {
+          ++buckets[isSmall];
+          exchanges[isSmall] += bucket->exchanges.size();
+        }
+  }
+  // 9 tensors of 156 KB a layer, gathered twice and summed once.
+  EXPECT_EQ(buckets[0], 3u);
+  EXPECT_EQ(buckets[1], 9u);
+  EXPECT_EQ(exchanges[0], 27u);
+  EXPECT_EQ(exchanges[1], 27u);
 }
 
 /// Without its second place every buffer of a bucket meets what the next turn does.

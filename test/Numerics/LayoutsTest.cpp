@@ -385,6 +385,50 @@ INSTANTIATE_TEST_SUITE_P(Some, Layouts,
                                           testing::ValuesIn(someLayouts())),
                          nameOf);
 
+/// Exchanges moved to where they begin and are waited for; with several micro-batches sums of
+/// gradients in the last one, behind all pieces of the classifier too.
+static std::vector<Layout> layoutsBeside() {
+  std::vector<Layout> out = {
+      {.name = "dp2", .dp = 2},
+      {.name = "dp2_micro2", .dp = 2, .microBatches = 2},
+      {.name = "dp2_zero1_micro4", .dp = 2, .microBatches = 4, .zero = 1},
+      {.name = "dp2_tp2_sp_zero1_micro2",
+       .dp = 2,
+       .tp = 2,
+       .sequence = true,
+       .microBatches = 2,
+       .zero = 1,
+       .recompute = true},
+      {.name = "dp2_micro2_pieces",
+       .dp = 2,
+       .microBatches = 2,
+       .batchPieces = 2,
+       .sequencePieces = 4},
+      {.name = "dp2_zero1_micro2_vocab4",
+       .dp = 2,
+       .microBatches = 2,
+       .zero = 1,
+       .vocabularyPieces = 4},
+      {.name = "cp2_dp2_zero1_micro2", .dp = 2, .microBatches = 2, .zero = 1, .cp = 2},
+      {.name = "dp4_zero2_groups_of_2_micro2",
+       .dp = 4,
+       .microBatches = 2,
+       .zero = 2,
+       .zeroGroup = 2},
+      {.name = "dp2_zero3_micro2", .dp = 2, .microBatches = 2, .zero = 3},
+      {.name = "pp2_dp2_zero1_micro2", .dp = 2, .microBatches = 2, .zero = 1, .pp = 2}};
+  for (Layout &layout : out) {
+    layout.name = "beside_" + layout.name;
+    layout.overlap = true;
+  }
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(Beside, Layouts,
+                         testing::Combine(testing::Values("t0", "t0-tied", "gemma2-mini",
+                                                          "gpt-oss-mini", kBalancedModel),
+                                          testing::ValuesIn(layoutsBeside())),
+                         nameOf);
+
 static std::vector<Layout> sixExpertsLayouts() {
   std::vector<Layout> all = expertLayouts(), out;
   for (Layout &layout : all)

@@ -2,6 +2,7 @@
 
 #include "Program.h"
 #include "cleave/Frontend/Model.h"
+#include "cleave/Transforms/Overlap/Overlap.h"
 #include "cleave/Verify/Training.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/Interfaces/LayerNames.h"
@@ -59,6 +60,7 @@ public:
     request.pins.recompute = layout.recompute;
     request.pins.experts = layout.experts;
     request.narrow = layout.narrow;
+    request.pins.overlap = layout.overlap;
     if (layout.pp > 1) {
       request.pins.pp = layout.pp;
       request.pins.vp = layout.vp;
@@ -81,6 +83,11 @@ public:
                          [&] { return checkPlan(solutionOf(*plan), *module, request.ranks); }));
     need(applyPhase(*module, *plan, OptimizerSettings()));
     need(distPhase(*module));
+    SmallVector<ModuleOp> parts(module->getOps<ModuleOp>());
+    for (ModuleOp part : parts.empty() ? SmallVector<ModuleOp>{*module} : parts) {
+      writeOutLayers(part);
+      placeExchanges(part);
+    }
     training.emplace(*module);
     training->parts()[0]->options.observer =
         [this](Operation *op, ArrayRef<const RankTensors *> results, ArrayRef<Iteration>) {

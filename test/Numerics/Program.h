@@ -50,6 +50,8 @@ struct Layout {
   int64_t experts = 1;
   /// Products and kept values in bf16.
   bool narrow = false;
+  /// Exchanges beside the computation, placed as for commands.
+  bool overlap = false;
 };
 
 /// Targets that count in sequence `n` of a ragged batch of 32 tokens: none, 9, 18

@@ -139,6 +139,7 @@ rt::Status fillPlanRequest(CompileRequest &request) {
   PlanRequest &plan = request.plan;
   if (request.cluster)
     plan.ranks = request.cluster->ranks();
+  plan.ranksPerNode = request.cluster ? request.cluster->devicesPerNode : 0;
   plan.cluster = request.cluster ? request.cluster->name : "";
   int64_t longest = request.model ? request.model->sizes.maxPositions : 0;
   plan.sequence = request.recipe.sequenceLength.value_or(std::max<int64_t>(longest, 1));

@@ -96,9 +96,16 @@ void Nodes::write(rt::JsonWriter &out) const {
 }
 
 std::string Nodes::warning(const std::vector<TrafficRow> &rows) const {
+  // Beside the computation layers do not wait; what is left of the sums of gradients is the
+  // last of them.
+  const bool overlaps = std::ranges::any_of(rows, [](auto &row) { return !row.bucket.empty(); });
+  auto isWaitedFor = [&](const TrafficRow &row) {
+    return (row.stage || row.entry == "microbatch") && row.bucket.empty() &&
+           !(overlaps && row.label.ends_with(" gradient"));
+  };
   std::map<std::string, int64_t> bytes;
   for (const TrafficRow &row : rows)
-    if (!row.isTransfer() && (row.stage || row.entry == "microbatch") && of(row) > 1)
+    if (!row.isTransfer() && isWaitedFor(row) && of(row) > 1)
       bytes[fmt::format("{}", fmt::join(row.axes, "+"))] += row.total() * row.ranks;
   std::string text;
   for (const auto &[axes, sum] : bytes)

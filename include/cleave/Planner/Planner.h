@@ -33,8 +33,11 @@ struct Pins {
   /// Ranks of data × context that share state by `zero`, each such group holding all of it;
   /// absent: all of them.
   std::optional<int64_t> zeroGroup;
-  /// Exchanges of parameters and gradients run beside the computation.
+  /// Exchanges of parameters and gradients run beside the computation; absent: where they
+  /// cross nodes.
   std::optional<bool> overlap;
+  /// Most MiB of such exchanges that travel as one message.
+  std::optional<int64_t> bucketMegabytes;
   /// Compute the forward of every layer again in its backward.
   bool recompute = false;
   /// Cut the sequence over the tensor axis between the blocks (`sp`), and the
@@ -58,6 +61,8 @@ struct PlanRequest {
   int64_t sequence = 0, globalBatch = 0;
   Pins pins;
   std::string cluster;
+  /// Ranks that stand on one node; 0: all.
+  int64_t ranksPerNode = 0;
   /// Compute and store in bf16 what bears it; else all is f32.
   bool narrow = false;
 };

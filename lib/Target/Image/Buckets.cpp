@@ -15,7 +15,7 @@ public:
       : exchange(exchange), block(exchange->getBlock()), bucket(bucket) {}
 
   LogicalResult mark() {
-    if (bucket.isAhead)
+    if (bucket.turn == dist::Bucket::Before)
       return markOperands(exchange);
     for (Operation *user : exchange->getUsers())
       if (failed(markUser(user)))
@@ -73,8 +73,10 @@ private:
 LogicalResult markCompanions(func::FuncOp entry) {
   WalkResult result = entry.walk([&](Operation *op) {
     auto bucket = dist::bucketOf(op);
-    return !bucket || succeeded(Companions(op, *bucket).mark()) ? WalkResult::advance()
-                                                                : WalkResult::interrupt();
+    return !bucket || bucket->turn == dist::Bucket::Same ||
+                   succeeded(Companions(op, *bucket).mark())
+               ? WalkResult::advance()
+               : WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());
 }

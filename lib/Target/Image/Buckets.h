@@ -3,7 +3,8 @@
 // An exchange that comes ahead of its iteration needs its operand as early, and what is
 // made of the result of one that stays behind comes as late. These operators are the
 // bucket's companions. They are marked before kernels are made, so that none of them is in
-// one kernel with what runs in the iteration's own turn.
+// one kernel with what runs in the iteration's own turn. A bucket of a block that runs once
+// has none: what belongs to it runs where it stands.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

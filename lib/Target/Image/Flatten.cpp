@@ -2,11 +2,23 @@
 
 #include "lib/Target/Image/Flatten.h"
 #include "cleave/Support/Inline.h"
+#include "cleave/Transforms/Fusion/Fusion.h"
+#include "dialects/Dist/Dist.h"
 #include "dialects/NN/NN.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
 namespace cleave::image {
+
+/// Operators of a layer that stands in no repeat. Kernels are of one layer, as in a repeat, so
+/// that results are the same to the last bit wherever it stands.
+static void nameLayer(ArrayRef<Operation *> ops, Attribute layer) {
+  for (Operation *op : ops) {
+    op->setAttr(kFusionApartAttr, ArrayAttr::get(op->getContext(), layer));
+    if (op->hasAttr("nn.path"))
+      op->setAttr(dist::kLayerAttr, layer);
+  }
+}
 
 LogicalResult flattenCalls(func::FuncOp entry) {
   // A callee may call in turn; layers do not recurse.
@@ -15,9 +27,14 @@ LogicalResult flattenCalls(func::FuncOp entry) {
     entry.walk([&](func::CallOp call) { calls.push_back(call); });
     if (calls.empty())
       return success();
-    for (func::CallOp call : calls)
-      if (failed(inlineCall(call)))
+    for (func::CallOp call : calls) {
+      Attribute layer = call->getAttr(dist::kLayerAttr);
+      auto ops = inlineCall(call);
+      if (failed(ops))
         return failure();
+      if (layer)
+        nameLayer(*ops, layer);
+    }
   }
   return entry.emitError("calls functions more than 8 deep");
 }

@@ -30,6 +30,8 @@ static std::string labelOf(ArrayRef<Operation *> ops) {
   Operation *op = ops.front();
   auto repeat = op->getParentOfType<RepeatOpInterface>();
   std::string label = !repeat ? "" : repeat->hasAttr("layers") ? "layers.*/" : "pieces.*/";
+  if (auto layer = op->getAttrOfType<IntegerAttr>(dist::kLayerAttr))
+    label = "layers." + std::to_string(layer.getInt()) + "/";
   auto path = op->getAttrOfType<StringAttr>("nn.path");
   if (path && path.getValue().contains('*'))
     return path.str();
@@ -45,6 +47,24 @@ static func::FuncOp functionOf(ModuleOp module, exec::EntryKind kind, int64_t st
   return module.lookupSymbol<func::FuncOp>(name);
 }
 
+/// The user's error that a micro-batch is too large for what `most` bounds.
+static LogicalResult refuseBatch(Operation *at, const Twine &what, const Twine &given,
+                                 const Twine &most) {
+  InFlightDiagnostic error = at->emitError("plan.batch_too_large: a micro-batch ") << what;
+  error.attachNote() << "given: " << given;
+  error.attachNote() << "rule: " << most;
+  error.attachNote() << "suggestion: --micro-batch 1";
+  return error;
+}
+
+static LogicalResult checkHeld(Operation *at, int64_t bytes) {
+  if (bytes <= exec::AtAttr::kMaxBytes)
+    return success();
+  return refuseBatch(at, "needs more memory than there is on any machine",
+                     Twine(bytes) + " bytes of a rank at once",
+                     "what a rank holds of a micro-batch is at most 2^46 bytes");
+}
+
 namespace {
 class Lowering {
 public:
@@ -58,7 +78,10 @@ public:
       if (entry.getStage())
         ofStages[*entry.getStage()].push_back(functionOf(module, entry));
     for (auto &[stage, entries] : ofStages)
-      layout.addStage(stage, entries);
+      if (failed(checkHeld(entries.front(), StateLayout::bytesOfSlot(entries))))
+        return failure();
+      else
+        layout.addStage(stage, entries);
     for (auto entry : program.getOps<exec::EntryOp>()) {
       builder.setInsertionPointToStart(&entry.getBody().front());
       if (entry.getKind() == exec::EntryKind::Begin)
@@ -103,8 +126,11 @@ private:
     if (failed(units))
       return failure();
     Placement placement(entry, *units, layout, arena.name(), stage);
+    if (failed(checkHeld(entry, placement.arenaBytes())))
+      return failure();
     arena.reserve(placement.arenaBytes());
     nextBucket = 0;
+    started.clear();
     for (Unit &unit : *units) {
       if (failed(emit(unit, placement)))
         return failure();
@@ -140,6 +166,9 @@ private:
   LogicalResult emit(Unit &unit, Placement &placement) {
     Operation *op = unit.ops.front();
     std::string label = labelOf(unit.ops);
+    for (int64_t bucket : unit.awaited)
+      exec::AwaitOp::create(builder, op->getLoc(), started[bucket].number, started[bucket].label, 0,
+                            0, 0);
     if (unit.bucket)
       return emitBucket(unit, placement, label);
     if (auto state = dyn_cast<StateOpInterface>(op))
@@ -170,23 +199,32 @@ private:
                            "an exchange");
   }
 
-  /// A bucket comes a turn before what needs it: wait for the one that is due, do what goes
-  /// with this or that, start the next one.
+  /// A bucket of a repeat comes a turn before what needs it: wait for the one that is due, do
+  /// what goes with this or that, start the next one.
   LogicalResult emitBucket(Unit &unit, Placement &placement, std::string label) {
-    const int64_t starts = unit.bucket->isAhead ? 1 : 0;
+    const bool isAhead = unit.bucket->turn == dist::Bucket::Before;
     const int64_t number = nextBucket++;
     Location loc = unit.ops.front()->getLoc();
     if (unit.ops.size() > 1)
       label += " and " + std::to_string(unit.ops.size() - 1) + " more";
+    if (unit.bucket->turn == dist::Bucket::Same) {
+      started[unit.bucket->number] = {number, label};
+      return emitStart(unit, placement, label, number, 0);
+    }
+    const int64_t starts = isAhead ? 1 : 0;
     auto await = exec::AwaitOp::create(builder, loc, number, label, 0, 0, starts - 1);
     for (Unit &inner : unit.body)
       if (failed(emit(inner, placement)))
         return failure();
-    auto turn =
-        builder.getIntegerAttr(await.getAheadAttr().getType(), unit.bucket->isAhead ? 1 : -1);
+    auto turn = builder.getIntegerAttr(await.getAheadAttr().getType(), isAhead ? 1 : -1);
     for (Operation *op = await->getNextNode(); op; op = op->getNextNode())
       op->setAttr("ahead", turn);
-    auto bucket = exec::BesideOp::create(builder, loc, label, number, starts);
+    return emitStart(unit, placement, label, number, starts);
+  }
+
+  LogicalResult emitStart(Unit &unit, Placement &placement, StringRef label, int64_t number,
+                          int64_t ahead) {
+    auto bucket = exec::BesideOp::create(builder, unit.ops.front()->getLoc(), label, number, ahead);
     OpBuilder::InsertionGuard outside(builder);
     builder.createBlock(&bucket.getBody());
     for (Operation *op : unit.ops)
@@ -230,6 +268,10 @@ private:
          llvm::zip(op->getOperands().take_front(op.getNumCarried()), block.getArguments()))
       copy(placement.region(v), placement.region(argument), "carry", op->getLoc());
     auto layers = op->getAttrOfType<DenseI64ArrayAttr>("layers");
+    if (!layers && op.getIterations() > exec::RepeatOp::kMaxCount)
+      return refuseBatch(op, "goes through the classifier in too many pieces",
+                         Twine(op.getIterations()) + " pieces",
+                         "pieces are at most " + Twine(exec::RepeatOp::kMaxCount));
     auto repeat = exec::RepeatOp::create(builder, op->getLoc(), layers ? "layers" : "pieces",
                                          op.getIterations(),
                                          layers ? layers.asArrayRef() : ArrayRef<int64_t>({0, 1}));
@@ -378,6 +420,12 @@ private:
   OwningOpRef<ModuleOp> kernels;
   /// Number of the next bucket of the entry.
   int64_t nextBucket = 0;
+  /// What buckets of the entry that runs once are called where they start.
+  struct Started {
+    int64_t number = 0;
+    std::string label;
+  };
+  llvm::DenseMap<int64_t, Started> started;
 };
 } // namespace
 
@@ -400,6 +448,8 @@ static exec::ProgramOp createProgram(ModuleOp module) {
   add(exec::EntryKind::Prepare);
   if (!program.getPart())
     add(exec::EntryKind::Microbatch);
+  if (functionOf(module, exec::EntryKind::Last, -1))
+    add(exec::EntryKind::Last);
   for (int64_t stage : stagesOf(module))
     for (auto kind : {exec::EntryKind::Survey, exec::EntryKind::Forward, exec::EntryKind::Backward,
                       exec::EntryKind::Weights, exec::EntryKind::Evaluate})

@@ -28,16 +28,18 @@ Placement::Placement(func::FuncOp entry, std::vector<Unit> &units, StateLayout &
 void Placement::number(ArrayRef<Unit> units) {
   for (const Unit &unit : units) {
     int64_t begin = next++;
+    for (int64_t bucket : unit.awaited)
+      awaitedAt[bucket] = begin;
     if (!unit.body.empty()) {
       number(unit.body);
       ++next;
     }
-    if (unit.bucket)
+    if (unit.bucket && unit.bucket->turn != dist::Bucket::Same)
       buckets.push_back(&unit);
     for (Operation *op : unit.ops) {
       spans[op] = {begin, unit.body.empty() ? begin : next - 1};
       unitOf[op] = &unit;
-      if (unit.bucket && !unit.bucket->isAhead)
+      if (unit.bucket && unit.bucket->turn == dist::Bucket::Behind)
         sent.push_back({op->getOperand(0), begin});
     }
   }
@@ -180,7 +182,7 @@ void Placement::placeReused(ArrayRef<Unit> units) {
   for (const Unit &unit : units) {
     placeReused(unit.body);
     for (const InPlace &p : unit.inPlace)
-      reuse(p, spans.lookup(unit.ops.front()).begin);
+      reuse(p, endOf(unit.ops.front()));
   }
 }
 
@@ -264,6 +266,14 @@ int64_t Placement::begin(Value v) const {
   return parent == body->getParentOp() ? -1 : spans.lookup(parent).begin;
 }
 
+/// When an operator that is no repeat is done: what is exchanged beside others, when that is
+/// waited for.
+int64_t Placement::endOf(Operation *op) const {
+  auto bucket = dist::bucketOf(op);
+  return bucket && bucket->turn == dist::Bucket::Same ? awaitedAt.lookup(bucket->number)
+                                                      : spans.lookup(op).begin;
+}
+
 int64_t Placement::lastUse(Value v) const {
   int64_t last = begin(v);
   for (OpOperand &use : v.getUses()) {
@@ -276,7 +286,7 @@ int64_t Placement::lastUse(Value v) const {
       at = use.getOperandNumber() < repeat.getNumCarried() ? spans.lookup(user).begin
                                                            : spans.lookup(user).end;
     else if (!user->hasTrait<OpTrait::IsTerminator>())
-      at = spans.lookup(user).begin;
+      at = endOf(user);
     else
       at =
           user->getParentOp() == body->getParentOp() ? next : spans.lookup(user->getParentOp()).end;
@@ -339,8 +349,9 @@ void Placement::keep(Value v, Operation *repeat, bool inTwoPlaces) {
 void Placement::addUnderWay(const Unit &unit) {
   Operation *repeat = unit.ops.front()->getParentOp();
   for (Operation *op : unit.ops) {
-    keep(op->getOperand(0), repeat, !unit.bucket->isAhead);
-    keep(op->getResult(0), repeat, unit.bucket->isAhead);
+    const bool isAhead = unit.bucket->turn == dist::Bucket::Before;
+    keep(op->getOperand(0), repeat, !isAhead);
+    keep(op->getResult(0), repeat, isAhead);
   }
 }
 

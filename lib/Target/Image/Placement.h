@@ -13,7 +13,8 @@
 // A repeat runs its block again, so what the block reads from outside lives until
 // the repeat ends. So does what a bucket reads or writes, which is under way from one
 // turn to the next. What it reads of this turn, and what it writes for another one that
-// works with it meanwhile, has two places, used in turn.
+// works with it meanwhile, has two places, used in turn. In a block that runs once what a
+// bucket reads lives until it is waited for.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -62,6 +63,7 @@ private:
   bool isSentFrom(mlir::Value r, int64_t at) const;
 
   int64_t begin(mlir::Value v) const;
+  int64_t endOf(mlir::Operation *op) const;
   int64_t lastUse(mlir::Value v) const;
   int64_t groupLastUse(mlir::Value v) const;
   mlir::Value root(mlir::Value v) const;
@@ -88,7 +90,10 @@ private:
   /// Slices of the scanned or stacked value of a repeat.
   llvm::DenseMap<mlir::Value, std::pair<RepeatOpInterface, mlir::Value>> sliceOf;
   llvm::MapVector<mlir::Value, Lifetime> lifetimes;
+  /// Buckets of repeats.
   llvm::SmallVector<const Unit *> buckets;
+  /// When each bucket of a block that runs once is waited for.
+  llvm::DenseMap<int64_t, int64_t> awaitedAt;
   /// What buckets that stay behind read, and when they start.
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> sent;
   /// Buffers with two places, and the bytes of one.

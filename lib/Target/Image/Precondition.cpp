@@ -84,8 +84,9 @@ static LogicalResult checkEntries(ModuleOp module) {
         return failure();
   if (!isPart && failed(checkEntry(module, "microbatch", {}, /*ofStage=*/false)))
     return failure();
-  if (module.lookupSymbol("survey") && failed(checkEntry(module, "survey", {}, /*ofStage=*/false)))
-    return failure();
+  for (StringRef name : {"survey", "last"})
+    if (module.lookupSymbol(name) && failed(checkEntry(module, name, {}, /*ofStage=*/false)))
+      return failure();
   const std::string first = isPart ? "forward." + std::to_string(stages.front()) : "microbatch";
   auto tokens = module.lookupSymbol<func::FuncOp>(first);
   if (tokens.getNumArguments() < 3 || (!isPart && tokens.getNumArguments() != 3))

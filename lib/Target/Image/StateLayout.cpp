@@ -4,6 +4,7 @@
 #include "dialects/NN/NN.h"
 #include "lib/Target/Image/Precondition.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 namespace cleave::image {
@@ -139,6 +140,22 @@ std::optional<exec::Address> StateLayout::exchange(StringRef name, int64_t stage
   if (it == named.end() && stage >= 0)
     it = named.find(inStage(name, stage));
   return it == named.end() ? std::nullopt : std::optional<exec::Address>(it->second);
+}
+
+int64_t StateLayout::bytesOfSlot(ArrayRef<func::FuncOp> entries) {
+  int64_t bytes = 0;
+  llvm::StringSet<> seen;
+  auto add = [&](StringAttr name, Type type) {
+    if (seen.insert(name.getValue()).second)
+      bytes += llvm::alignTo(exec::tensorBytes(type), 64);
+  };
+  for (func::FuncOp entry : entries) {
+    for (unsigned i = 0; i < entry.getNumArguments(); ++i)
+      add(entry.getArgAttrOfType<StringAttr>(i, "nn.name"), entry.getArgumentTypes()[i]);
+    for (unsigned i = 0; i < entry.getNumResults(); ++i)
+      add(entry.getResultAttrOfType<StringAttr>(i, "nn.name"), entry.getResultTypes()[i]);
+  }
+  return bytes;
 }
 
 void StateLayout::addStage(int64_t stage, ArrayRef<func::FuncOp> entries) {

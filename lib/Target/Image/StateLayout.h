@@ -38,6 +38,8 @@ public:
   /// The address of an entry's argument or result by name ("tokens", "rate"); of an
   /// entry of stage `stage`, if it is not negative ("output.0", "tape.3").
   std::optional<exec::Address> exchange(llvm::StringRef name, int64_t stage = -1) const;
+  /// Bytes of what `entries` of a stage take and return.
+  static int64_t bytesOfSlot(llvm::ArrayRef<mlir::func::FuncOp> entries);
   /// Gives places in a slot to what `entries` of a stage take and return, and writes
   /// the stage down.
   void addStage(int64_t stage, llvm::ArrayRef<mlir::func::FuncOp> entries);

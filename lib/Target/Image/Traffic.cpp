@@ -39,11 +39,13 @@ private:
     case exec::EntryKind::Begin:
     case exec::EntryKind::Prepare:
     case exec::EntryKind::Update:
+    case exec::EntryKind::Last:
       return 1;
     case exec::EntryKind::Count:
     case exec::EntryKind::Survey:
-    case exec::EntryKind::Microbatch:
       return microBatches;
+    case exec::EntryKind::Microbatch:
+      return microBatches - (hasLast() ? 1 : 0);
     case exec::EntryKind::Evaluate:
       return 0;
     case exec::EntryKind::Forward:
@@ -54,6 +56,14 @@ private:
       return actionsOf(pipe::ActionKind::WeightGradient, *entry.getStage());
     }
     llvm_unreachable("entries are of these kinds");
+  }
+
+  /// Whether the last micro-batch has an entry of its own.
+  bool hasLast() const {
+    exec::ProgramOp own = program;
+    return llvm::any_of(own.getOps<exec::EntryOp>(), [](exec::EntryOp entry) {
+      return entry.getKind() == exec::EntryKind::Last;
+    });
   }
 
   int64_t actionsOf(pipe::ActionKind kind, uint64_t stage) const {

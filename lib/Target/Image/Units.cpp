@@ -64,11 +64,20 @@ private:
         addEdge(unitOf[before], unitOf[op]);
         if (state.getStateAccess() != StateAccess::Read)
           for (Operation *reader : before->getUsers())
-            if (auto it = unitOf.find(reader); it != unitOf.end())
-              addEdge(it->second, unitOf[op]);
+            orderReader(reader, op);
       }
       earlier.push_back(op);
     }
+  }
+
+  /// `change` comes behind `reader`; behind the wait for it, where that is under way.
+  void orderReader(Operation *reader, Operation *change) {
+    if (auto it = unitOf.find(reader); it != unitOf.end())
+      addEdge(it->second, unitOf[change]);
+    if (auto bucket = dist::bucketOf(reader); bucket && bucket->turn == dist::Bucket::Same)
+      for (Operation *user : reader->getUsers())
+        if (auto it = unitOf.find(user); it != unitOf.end())
+          addEdge(it->second, unitOf[change]);
   }
 
   FailureOr<std::vector<Unit>> sorted() {
@@ -76,7 +85,7 @@ private:
     std::priority_queue<Item, std::vector<Item>, std::greater<>> ready;
     // What is done for the next iteration begins as early as it can.
     auto push = [&](size_t i) {
-      const bool isAhead = units[i].bucket && units[i].bucket->isAhead;
+      const bool isAhead = units[i].bucket && units[i].bucket->turn == dist::Bucket::Before;
       ready.push({isAhead ? -1 : place[units[i].ops.back()], i});
     };
     for (size_t i = 0; i < units.size(); ++i)
@@ -195,6 +204,30 @@ static FailureOr<std::vector<Unit>> joinBuckets(Block &block, std::vector<Unit> 
   return joined;
 }
 
+/// Whether `unit`, or what it repeats, uses one of `values`.
+static bool usesAny(const Unit &unit, ValueRange values) {
+  return llvm::any_of(values, [&](Value v) {
+    return llvm::any_of(v.getUsers(), [&](Operation *user) {
+      return llvm::any_of(unit.ops, [&](Operation *op) { return op->isAncestor(user); });
+    });
+  });
+}
+
+/// Notes for each bucket of a block that runs once which unit is the first to need it.
+static LogicalResult noteAwaits(std::vector<Unit> &units) {
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (!units[i].bucket || units[i].bucket->turn != dist::Bucket::Same)
+      continue;
+    auto first = std::find_if(units.begin() + i + 1, units.end(),
+                              [&](const Unit &unit) { return usesAny(unit, units[i].outputs); });
+    if (first == units.end())
+      return units[i].ops.front()->emitOpError("is done beside what comes behind it, of which "
+                                               "nothing needs its result");
+    first->awaited.push_back(units[i].bucket->number);
+  }
+  return success();
+}
+
 StringRef memoryOf(StringRef slot) { return slot == "reduced" ? "gradient" : slot; }
 
 FailureOr<std::vector<Unit>> makeUnits(Block &block, ModuleOp kernels,
@@ -226,7 +259,10 @@ FailureOr<std::vector<Unit>> makeUnits(Block &block, ModuleOp kernels,
   auto joined = joinBuckets(block, std::move(units));
   if (failed(joined))
     return failure();
-  return Ordering(block, std::move(*joined)).run();
+  auto ordered = Ordering(block, std::move(*joined)).run();
+  if (failed(ordered) || failed(noteAwaits(*ordered)))
+    return failure();
+  return ordered;
 }
 
 } // namespace cleave::image

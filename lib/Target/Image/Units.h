@@ -45,6 +45,8 @@ struct Unit {
   std::vector<Unit> body;
   /// Of the exchanges of a bucket.
   std::optional<dist::Bucket> bucket;
+  /// Numbers of buckets of a block that runs once which this unit is the first to need.
+  llvm::SmallVector<int64_t> awaited;
 };
 
 /// The slot whose memory `slot` may lie in: a reduced gradient takes the place of the

@@ -143,6 +143,8 @@ private:
       return rt::EntryKind::Prepare;
     case exec::EntryKind::Microbatch:
       return rt::EntryKind::MicroBatch;
+    case exec::EntryKind::Last:
+      return rt::EntryKind::Last;
     case exec::EntryKind::Update:
       return rt::EntryKind::Update;
     case exec::EntryKind::Evaluate:

@@ -33,20 +33,30 @@ public:
   }
 
   void noteOverlap() {
-    if (plan::entry<plan::OverlapOp>(solution))
-      module->setAttr(dist::kOverlapAttr, UnitAttr::get(context));
+    if (auto overlap = plan::entry<plan::OverlapOp>(solution)) {
+      IntegerAttr bytes = overlap.getBucketAttr();
+      module->setAttr(dist::kOverlapAttr, bytes ? Attribute(bytes) : UnitAttr::get(context));
+    }
   }
 
   /// Where each parameter's tensors lie. Gradients that are summed beside the computation
-  /// are summed as they come where they come once: there is nothing to add up before.
+  /// are summed as they come where they come once: there is nothing to add up before. A
+  /// table that two kinds read has two. Of several micro-batches the last one sums what
+  /// ranks have each a part of.
   void placeParameters() {
     auto batch = plan::entry<plan::BatchOp>(solution);
-    const bool comeOnce = plan::entry<plan::OverlapOp>(solution) &&
-                          batch.getGlobal() == batch.getMicro() * ways("batch");
+    const bool hasOneMicroBatch = plan::entry<plan::OverlapOp>(solution) &&
+                                  batch.getGlobal() == batch.getMicro() * ways("batch");
+    const bool sumsInLast = plan::entry<plan::OverlapOp>(solution) && !hasOneMicroBatch &&
+                            !plan::entry<plan::PipelineOp>(solution);
     llvm::StringMap<StringRef> nameOf = layerNames();
+    llvm::StringMap<int64_t> reads;
+    module.walk([&](StateOpInterface state) { ++reads[state.getStateSymbol()]; });
     for (auto p : module.getOps<nn::ParameterOp>()) {
       auto places = placesOf(nameOf.lookup(p.getSymName()));
-      if (comeOnce) {
+      if (sumsInLast && !isCutByTokens(places[1]))
+        p->setAttr(kSumInLastAttr, UnitAttr::get(context));
+      if (hasOneMicroBatch && reads.lookup(p.getSymName()) == 1) {
         places[1] = places[2];
         SmallVector<Attribute> complete(tokenAxes.begin(), tokenAxes.end());
         p->setAttr("dist.complete", ArrayAttr::get(context, complete));
@@ -192,6 +202,17 @@ public:
   }
 
 private:
+  /// Whether a tensor is cut by all axes that deal out tokens, so that each rank has sums.
+  bool isCutByTokens(DictionaryAttr places) {
+    llvm::DenseSet<StringAttr> cut;
+    if (places)
+      for (NamedAttribute place : places)
+        for (StringAttr axis : axes.expand(cast<ArrayAttr>(place.getValue())))
+          cut.insert(axis);
+    return llvm::all_of(
+        tokenAxes, [&](StringAttr axis) { return axes.size({axis}) == 1 || cut.contains(axis); });
+  }
+
   /// Stored, gradient and optimizer places of the parameter called `name` in a layer.
   SmallVector<DictionaryAttr> placesOf(StringRef name) {
     for (auto p : solution.getOps<plan::ParameterOp>())

@@ -33,8 +33,10 @@ public:
       if (numberOf(stage) < surveyedStages())
         survey(stage);
     prepare();
-    if (stages.empty())
+    if (stages.empty()) {
       microbatch();
+      last();
+    }
     for (func::FuncOp stage : stages)
       passes(stage);
     update();
@@ -151,6 +153,49 @@ private:
     passage.forwardToLoss(forward.getBody().front(), argumentsOf(forward, body));
     passage.backward({}, {}, {});
     end();
+  }
+
+  /// Of several micro-batches the last one: the same, but that gradients which `apply` marked
+  /// are summed over ranks behind their last contribution, rather than in the update.
+  void last() {
+    llvm::MapVector<StringRef, nn::ParameterOp> marked;
+    for (auto p : module.getOps<nn::ParameterOp>())
+      if (p->hasAttr(kSumInLastAttr))
+        marked[p.getSymName()] = p;
+    if (marked.empty())
+      return;
+    b.setInsertionPointToEnd(module.getBody());
+    auto function = cast<func::FuncOp>(b.clone(*module.lookupSymbol<func::FuncOp>("microbatch")));
+    function.setName("last");
+    function->setAttr("nn.entry", b.getStringAttr("last"));
+    llvm::DenseMap<Operation *, nn::AccumulateOp> contributions;
+    function.walk([&](nn::AccumulateOp op) {
+      auto it = marked.find(op.getParameter());
+      if (it != marked.end() && op.getSlot() == nn::Slot::Gradient)
+        contributions[it->second] = op;
+    });
+    for (auto [name, p] : marked) {
+      Operation *op = contributions.lookup(p);
+      if (!op) {
+        p->removeAttr(kSumInLastAttr);
+        continue;
+      }
+      // Behind all pieces, and of what is no layer's own all layers.
+      for (auto repeat = op->getParentOfType<RepeatOpInterface>();
+           repeat && !(p.getLayers() && repeat->hasAttr("layers"));
+           repeat = repeat->getParentOfType<RepeatOpInterface>())
+        op = repeat;
+      b.setInsertionPointAfter(op);
+      sumGradient(p);
+    }
+  }
+
+  /// What ranks, and stages, have of a gradient goes to `reduced` as one sum.
+  void sumGradient(nn::ParameterOp p) {
+    Value sum = load(p.getSymName(), nn::Slot::Gradient, p.getTensorType());
+    if (auto sharers = p->getAttrOfType<DenseI64ArrayAttr>("pipe.sharers"))
+      sum = sumOverSharers(p, sum, sharers);
+    nn::StoreOp::create(b, loc, sum, p.getSymName(), nn::Slot::Reduced, DenseI64ArrayAttr());
   }
 
   /// Goes forward as far as sums over the whole batch need it, and adds to them.
@@ -281,15 +326,13 @@ private:
   void update() {
     Block *body = entry("update", {scalar, scalar, scalar}, {"rate", "correction1", "correction2"},
                         SmallVector<Type>(hasTerms() ? 3 : 2, scalar));
-    // Here the ranks add up their gradients, once: both passes read the sums.
+    // Here the ranks add up their gradients, once, if the last micro-batch did not: both
+    // passes read the sums.
     forParameters([&](nn::ParameterOp p) {
-      Type type = p.getTensorType();
-      Value sum = load(p.getSymName(), nn::Slot::Gradient, type);
       auto sharers = p->getAttrOfType<DenseI64ArrayAttr>("pipe.sharers");
-      if (sharers)
-        sum = sumOverSharers(p, sum, sharers);
-      nn::StoreOp::create(b, loc, sum, p.getSymName(), nn::Slot::Reduced, DenseI64ArrayAttr());
-      Value gradient = load(p.getSymName(), nn::Slot::Reduced, type);
+      if (!p->hasAttr(kSumInLastAttr))
+        sumGradient(p);
+      Value gradient = load(p.getSymName(), nn::Slot::Reduced, p.getTensorType());
       // What several places have counts at the first of them.
       if (!sharers || sharers[0] == module->getAttrOfType<IntegerAttr>("pipe.index").getInt())
         accumulate(nn::SumSquaresOp::create(b, loc, scalar, gradient), "step.squares");

@@ -7,6 +7,9 @@
 
 namespace cleave {
 
+/// On a parameter: its gradient is summed over ranks in the last of several micro-batches.
+inline constexpr llvm::StringLiteral kSumInLastAttr = "dist.sum_in_last";
+
 /// Builds the entries listed in ApplyPlan.h behind the module's last operator,
 /// from `@forward`, or the stages of a pipeline, and the split kinds, for steps of
 /// `microBatches` micro-batches.

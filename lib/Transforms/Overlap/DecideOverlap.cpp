@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cleave/Transforms/Overlap/Overlap.h"
-#include "llvm/ADT/MapVector.h"
+#include "lib/Transforms/Overlap/Exchanges.h"
 
 #define DEBUG_TYPE "cleave-overlap-decide"
 
@@ -20,18 +20,11 @@ namespace cleave {
 
 namespace {
 
-/// An operator that makes one value of one other in a kernel.
-bool isStep(Operation *op) {
-  return op->getNumOperands() == 1 && op->getNumResults() == 1 && isPure(op) &&
-         isa<FusionOpInterface>(op);
-}
-
 /// The block of a repeat.
 class BlockDecider {
 public:
-  /// Buckets get numbers from `nextBucket` on.
-  BlockDecider(RepeatOpInterface repeat, int64_t &nextBucket)
-      : block(repeat.getRepeatedBlock()), nextBucket(nextBucket) {
+  BlockDecider(RepeatOpInterface repeat, Buckets buckets)
+      : block(repeat.getRepeatedBlock()), buckets(std::move(buckets)) {
     for (Operation &op : block)
       if (auto state = dyn_cast<StateOpInterface>(op))
         states.push_back(state);
@@ -40,13 +33,13 @@ public:
   OverlapCounts run() {
     OverlapCounts counts;
     for (Operation &op : block) {
-      if (!isa<dist::AllGatherOp, dist::AllReduceOp, dist::ReduceScatterOp>(op) || !isShared(&op))
+      if (!isBucketable(&op))
         continue;
       if (comesAhead(&op)) {
-        mark(&op, dist::kAheadAttr);
+        buckets.add(&op, dist::kAheadAttr);
         ++counts.ahead;
       } else if (staysBehind(&op)) {
-        mark(&op, dist::kBehindAttr);
+        buckets.add(&op, dist::kBehindAttr);
         ++counts.behind;
       }
     }
@@ -54,39 +47,9 @@ public:
   }
 
 private:
-  static ArrayAttr axesOf(Operation *exchange) {
-    return exchange->getAttrOfType<ArrayAttr>("axes");
-  }
-
-  /// Whether there are ranks to exchange with.
-  static bool isShared(Operation *exchange) {
-    auto mesh = dist::Mesh::lookup(exchange, exchange->getAttrOfType<FlatSymbolRefAttr>("mesh"));
-    return mesh && mesh->size(dist::axesOf(axesOf(exchange))) > 1;
-  }
-
-  /// One bucket for each direction, kind, reduction and list of axes.
-  void mark(Operation *exchange, StringRef direction) {
-    Builder b(exchange->getContext());
-    auto [it, fresh] =
-        buckets.try_emplace({b.getStringAttr(direction + exchange->getName().getStringRef()),
-                             axesOf(exchange), exchange->getAttr("kind")},
-                            nextBucket);
-    if (fresh)
-      ++nextBucket;
-    exchange->setAttr(direction, b.getI64IntegerAttr(it->second));
-  }
-
   /// Whether the tensor is another one in each iteration.
   static bool changesWithIteration(StateOpInterface state) {
     return state.getStateName(0) != state.getStateName(1);
-  }
-
-  /// Whether both may mean one tensor, or memory that its slots share.
-  static bool mayMeet(StateOpInterface a, StateOpInterface b) {
-    auto isGradient = [](StringRef slot) { return slot == "gradient" || slot == "reduced"; };
-    return a.getStateSymbol() == b.getStateSymbol() &&
-           (a.getStateSlot() == b.getStateSlot() ||
-            (isGradient(a.getStateSlot()) && isGradient(b.getStateSlot())));
   }
 
   /// Whether a read may be done before all that the turn before does.
@@ -122,13 +85,28 @@ private:
   }
 
   /// All that is done with its result is to change kept tensors; its operand is made in
-  /// this turn and not handed on to the next.
+  /// this turn, or read of what this turn has added up, and not handed on to the next.
   bool staysBehind(Operation *exchange) const {
     Operation *maker = exchange->getOperand(0).getDefiningOp();
-    if (!maker || maker->getBlock() != &block || isa<StateOpInterface>(maker) ||
+    auto read = dyn_cast_or_null<StateOpInterface>(maker);
+    if (!maker || maker->getBlock() != &block || (read && !isLeftAlone(read, exchange)) ||
         llvm::is_contained(exchange->getOperand(0).getUsers(), block.getTerminator()))
       return false;
     return isOnlyKept(exchange->getResult(0));
+  }
+
+  /// Whether only what becomes of `exchange` changes what `read` reads, once it is read.
+  bool isLeftAlone(StateOpInterface read, Operation *exchange) const {
+    return changesWithIteration(read) && llvm::all_of(states, [&](StateOpInterface other) {
+             return other == read || !mayMeet(read, other) || other->isBeforeInBlock(read) ||
+                    (other->getNumOperands() == 1 && isMadeOf(other->getOperand(0), exchange));
+           });
+  }
+
+  static bool isMadeOf(Value v, Operation *exchange) {
+    Operation *maker = v.getDefiningOp();
+    return maker == exchange ||
+           (maker && isStep(maker) && isMadeOf(maker->getOperand(0), exchange));
   }
 
   bool isOnlyKept(Value v) const {
@@ -142,9 +120,8 @@ private:
   }
 
   Block &block;
-  int64_t &nextBucket;
+  Buckets buckets;
   SmallVector<StateOpInterface> states;
-  llvm::MapVector<std::tuple<Attribute, Attribute, Attribute>, int64_t> buckets;
 };
 
 struct DecideOverlapPass : impl::DecideOverlapPassBase<DecideOverlapPass> {
@@ -157,6 +134,11 @@ struct DecideOverlapPass : impl::DecideOverlapPassBase<DecideOverlapPass> {
 
 } // namespace
 
+int64_t bucketBytes(ModuleOp module) {
+  auto given = module->getAttrOfType<IntegerAttr>(dist::kOverlapAttr);
+  return given ? given.getInt() : dist::kBucketBytes;
+}
+
 OverlapCounts decideOverlap(ModuleOp module) {
   OverlapCounts all;
   if (!module->hasAttr(dist::kOverlapAttr))
@@ -166,7 +148,7 @@ OverlapCounts decideOverlap(ModuleOp module) {
     // A single turn has no other to run beside.
     if (repeat.getIterations() < 2)
       return;
-    OverlapCounts counts = BlockDecider(repeat, nextBucket).run();
+    OverlapCounts counts = BlockDecider(repeat, Buckets(nextBucket, bucketBytes(module))).run();
     all.ahead += counts.ahead;
     all.behind += counts.behind;
   });

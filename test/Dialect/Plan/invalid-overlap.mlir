@@ -1,4 +1,4 @@
-// RUN: cleave-opt %s --verify-diagnostics
+// RUN: cleave-opt %s --split-input-file --verify-diagnostics
 
 plan.solution version 1 {
   plan.batch global 1 micro 1 sequence 1
@@ -6,4 +6,13 @@ plan.solution version 1 {
   plan.overlap
   // expected-error@+1 {{says twice that exchanges overlap}}
   plan.overlap
+}
+
+// -----
+
+plan.solution version 1 {
+  plan.batch global 1 micro 1 sequence 1
+  plan.layout {}
+  // expected-error@+1 {{has buckets of 0 bytes; they are of at least 1}}
+  plan.overlap bucket 0
 }

@@ -103,3 +103,34 @@ func.func @step(%x: tensor<8xf32, #a>) -> tensor<8xf32, #a> {
   }
   return %y : tensor<8xf32, #a>
 }
+
+// -----
+
+// What a turn has added to a kept tensor is summed from there, where nothing else comes to it
+// behind; here something does for `down`.
+
+#a = #nn.dims<a>
+module attributes {dist.overlap} {
+dist.mesh @mesh ["data"] = [2]
+nn.parameter @"layers.{0..3}.up" : tensor<8xf32, #a> {layers = array<i64: 0, 4, 1>, file_shape = array<i64: 8>, init_mean = 0.0 : f64, init_std = 1.0 : f64}
+nn.parameter @"layers.{0..3}.down" : tensor<8xf32, #a> {layers = array<i64: 0, 4, 1>, file_shape = array<i64: 8>, init_mean = 0.0 : f64, init_std = 1.0 : f64}
+// CHECK-LABEL: @step
+func.func @step(%x: tensor<8xf32, #a>) -> tensor<8xf32, #a> {
+  %y = nn.repeat 4 along ["layer"] carry(%x : tensor<8xf32, #a>) -> tensor<8xf32, #a> attributes {layers = array<i64: 0, 1>} {
+  ^bb0(%h: tensor<8xf32, #a>):
+    nn.accumulate %h, @"layers.{0..3}.up" gradient : tensor<8xf32, #a>
+    %up = nn.load @"layers.{0..3}.up" gradient : tensor<8xf32, #a>
+    // CHECK: dist.reduce_scatter {{.*}}dist.behind = 0
+    %s = dist.reduce_scatter %up dim 0 on @mesh ["data"] : (tensor<8xf32, #a>) -> tensor<4xf32, #a>
+    nn.store %s, @"layers.{0..3}.up" reduced : tensor<4xf32, #a>
+    nn.accumulate %h, @"layers.{0..3}.down" gradient : tensor<8xf32, #a>
+    %down = nn.load @"layers.{0..3}.down" gradient : tensor<8xf32, #a>
+    // CHECK: dist.reduce_scatter %{{.*}} ["data"] :
+    %t = dist.reduce_scatter %down dim 0 on @mesh ["data"] : (tensor<8xf32, #a>) -> tensor<4xf32, #a>
+    nn.store %t, @"layers.{0..3}.down" reduced : tensor<4xf32, #a>
+    nn.accumulate %h, @"layers.{0..3}.down" gradient : tensor<8xf32, #a>
+    nn.yield %h : tensor<8xf32, #a>
+  }
+  return %y : tensor<8xf32, #a>
+}
+}

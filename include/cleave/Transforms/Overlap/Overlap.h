@@ -18,8 +18,17 @@ struct OverlapCounts {
   unsigned ahead = 0, behind = 0;
 };
 
-/// Puts exchanges in buckets where the module has `dist.overlap`; see the pass.
+/// The most bytes of a bucket: what the module's `dist.overlap` says, else a default.
+int64_t bucketBytes(mlir::ModuleOp module);
+
+/// Puts exchanges of repeats in buckets where the module has `dist.overlap`; see the pass.
 OverlapCounts decideOverlap(mlir::ModuleOp module);
+
+/// Writes out repeats of layers that run once; returns how many. See the pass.
+unsigned writeOutLayers(mlir::ModuleOp module);
+
+/// Places exchanges of blocks that run once and puts them in buckets; see the pass.
+OverlapCounts placeExchanges(mlir::ModuleOp module);
 
 #define GEN_PASS_DECL
 #include "lib/Transforms/Overlap/Passes.h.inc"

@@ -103,6 +103,9 @@ TEST(PipelineImage, RefusesProgramsThatAreNotOfOneRun) {
   refused("image.pipeline", "has commands in survey", [](Image &i) {
     i.programs[0].entry(EntryKind::Survey) = i.programs[0].entry(EntryKind::Begin);
   });
+  refused("image.pipeline", "has commands in last", [](Image &i) {
+    i.programs[0].entry(EntryKind::Last) = i.programs[0].entry(EntryKind::Begin);
+  });
   refused("image.pipeline", "differ in their surveyed stages",
           [](Image &i) { pipe(i, 1).surveyed = 1; });
   refused("image.pipeline", "3 of 2 stages are surveyed",

@@ -131,6 +131,20 @@ TEST(Program, RoundTripsByteForByte) {
   EXPECT_EQ(std::get<Constant::Numbers>(back->first().constants[0].contents).values[1], -3e-12);
 }
 
+/// Most programs have no `last`, and say nothing of it.
+TEST(Program, RoundTripsALastMicroBatch) {
+  Program program = everything();
+  EXPECT_EQ(toImageText(program).find("\"last\""), std::string::npos);
+  program.entry(EntryKind::Last) = program.entry(EntryKind::MicroBatch);
+  const std::string text = toImageText(program);
+  auto back = imageFromText(text);
+  ASSERT_TRUE(back.ok()) << renderText(back.error());
+  EXPECT_EQ(toImageText(*back), text);
+  EXPECT_EQ(back->first().entry(EntryKind::Last).size(),
+            program.entry(EntryKind::MicroBatch).size());
+  EXPECT_FALSE(back->first().entry(EntryKind::Last).empty());
+}
+
 void expectRefused(const std::string &kind, const std::function<void(Program &)> &breakIt,
                    const std::string &mention = "") {
   Program program = everything();
