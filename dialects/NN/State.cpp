@@ -38,8 +38,11 @@ std::string ParameterOp::getTensorName(int64_t index) {
 std::string cleave::nn::tensorName(Operation *op, FlatSymbolRefAttr symbol, int64_t iteration) {
   auto parameter = SymbolTable::lookupNearestSymbolFrom<ParameterOp>(op, symbol);
   auto repeat = op->getParentOfType<RepeatOp>();
-  if (!parameter || !repeat)
+  if (!parameter)
     return symbol.getValue().str();
+  // Outside of repeats, that of the one layer there is, if it is of layers.
+  if (!repeat)
+    return parameter.getTensorName(0);
   return parameter.getTensorName(cast<RepeatOpInterface>(*repeat).getSliceIndex(iteration));
 }
 

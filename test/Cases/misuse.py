@@ -114,11 +114,14 @@ class CommandLines(harness.Case):
         """What is kept of a micro-batch for the way back, at once or in the slot of a stage."""
         wide = dict(harness.config(), hidden_size=65536, intermediate_size=131072, head_dim=64,
                     num_hidden_layers=8, max_position_embeddings=1024)
-        for ranks, pins, batch, given in ((1, "micro_batch=65536", 65536, "bytes of a rank at once"),
-                                          (2, "pp=2,micro_batch=65536", 262144, "bytes of a rank at once"),
-                                          (1, "micro_batch=1048576", 1048576, "pieces")):
+        # Many words and little else: pieces of the classifier.
+        wordy = dict(harness.config(), vocab_size=50257, max_position_embeddings=1024)
+        for model, ranks, pins, batch, given in (
+                (wide, 1, "micro_batch=65536", 65536, "bytes of a rank at once"),
+                (wide, 2, "pp=2,micro_batch=65536", 262144, "bytes of a rank at once"),
+                (wordy, 1, "micro_batch=131072", 131072, "pieces")):
             with self.subTest(pins=pins):
-                error = self.refuse("plan.batch_too_large", "compile", self.written(wide),
+                error = self.refuse("plan.batch_too_large", "compile", self.written(model),
                                     "--emit=image", "--seq-len", "1024", "--cluster",
                                     f"local:{ranks}", "--pin", pins, "--global-batch", str(batch),
                                     "--allow-over-budget")

@@ -36,7 +36,7 @@ void addPlanOptions(CommandLine &line) {
       {"tokens", "short for --set tokens=N", "N"},
       {"pin",
        "what of the plan is fixed, as dp=2,tp=4; keys: dp, tp, cp, pp, ep, sp, vocab, zero, "
-       "zero_group, overlap, recompute, vp, schedule, micro_batch, precision.PATH",
+       "zero_group, overlap, bucket, recompute, vp, schedule, micro_batch, precision.PATH",
        "PINS"},
       {"plan", "a plan to carry out, as --emit=plan writes it", "FILE"},
   };
