@@ -15,11 +15,11 @@ static double timesSent(Exchange kind) { return kind == Exchange::AllReduce ? 2 
 static Seconds inside(const Device &device, Exchange kind, int64_t ranks, Bytes bytes) {
   const LinkCurve &link = device.link;
   const double n = static_cast<double>(ranks), twice = timesSent(kind);
-  double share = 1;
+  double share = link.of(kind).share;
   if (ranks >= kSwitchRanks && kind != Exchange::AllToAll)
     share *= link.inSwitch;
   if (ranks == 2)
-    share *= link.pair;
+    share *= link.of(kind).pair;
   const Seconds stream = bytes * (twice * (n - 1) / n) / (link.bandwidth * share);
   return link.start + link.hop * ((n - 1) * twice) + stream +
          Seconds(std::sqrt(stream.value * link.ramp.value));

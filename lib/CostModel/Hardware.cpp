@@ -76,6 +76,7 @@ void readProduct(rt::ObjectReader &in, ProductCurve &curve) {
   }
   if (auto cast = in.object("cast")) {
     curve.castStart = Seconds(need(*cast, "start", kNotNegative));
+    curve.blockCastStart = Seconds(cast->number("block_start", kNotNegative).value_or(0));
     curve.castPasses = need(*cast, "passes", kNotNegative);
     curve.blockCastPasses = need(*cast, "block_passes", kNotNegative);
     in.absorb(cast->finish());
@@ -106,7 +107,17 @@ void readLink(rt::ObjectReader &in, LinkCurve &link) {
   link.ramp = Seconds(need(in, "ramp", kNotNegative));
   link.bandwidth = BytesPerSecond(need(in, "bandwidth"));
   link.inSwitch = in.number("in_switch", kPositive).value_or(1);
-  link.pair = in.number("pair", kPositive).value_or(1);
+  constexpr std::pair<const char *, Exchange> kinds[] = {{"all_gather", Exchange::AllGather},
+                                                         {"reduce_scatter", Exchange::ReduceScatter},
+                                                         {"all_reduce", Exchange::AllReduce},
+                                                         {"all_to_all", Exchange::AllToAll}};
+  for (auto [key, kind] : kinds)
+    if (auto part = in.object(key)) {
+      LinkShare &share = link.kinds[static_cast<size_t>(kind)];
+      share.share = part->number("share", kPositive).value_or(1);
+      share.pair = part->number("pair", kPositive).value_or(1);
+      in.absorb(part->finish());
+    }
 }
 
 } // namespace

@@ -39,6 +39,12 @@ rt::StatusOr<HostProfile> readHostProfile(const std::string &share, const std::s
   p.gradient = Bytes(in.number("gradient_bytes", amount).value_or(p.gradient.value));
   p.gradientExchange =
       Bytes(in.number("gradient_exchange_bytes", amount).value_or(p.gradientExchange.value));
+  p.ownedGradient =
+      Bytes(in.number("owned_gradient_bytes", amount).value_or(p.ownedGradient.value));
+  p.addedGradient =
+      Bytes(in.number("added_gradient_bytes", amount).value_or(p.addedGradient.value));
+  p.buckets = Bytes(in.number("buckets", amount).value_or(p.buckets.value));
+  p.keepsOutputs = in.boolean("keeps_outputs").value_or(p.keepsOutputs);
   p.accumulate = Bytes(in.number("accumulate_bytes", amount).value_or(p.accumulate.value));
   p.statisticKept =
       Bytes(in.number("statistic_kept_bytes", amount).value_or(p.statisticKept.value));

@@ -30,7 +30,7 @@ static Seconds castTime(const Device &device, const ProductSize &s) {
     return {};
   const ProductCurve &curve = device.product;
   const double passes = s.blockScaled ? curve.blockCastPasses : curve.castPasses;
-  return (s.blockScaled ? Seconds() : curve.castStart) +
+  return (s.blockScaled ? curve.blockCastStart : curve.castStart) +
          streamTime(device, Bytes(s.m * s.k * (2 + s.width / 8.0) * passes));
 }
 

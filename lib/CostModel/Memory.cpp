@@ -8,6 +8,8 @@ namespace cleave::cost {
 static constexpr Bytes kWeight{2}, kOptimizer{12};
 /// Scores that are kept: of the softmax, of its dropout, and the mask.
 static constexpr double kScoreBytes = 5;
+/// Gradients of the scores behind dropout, behind the softmax and before it.
+static constexpr double kScoreGradients = 6;
 
 namespace {
 
@@ -35,13 +37,15 @@ Bytes wholeOf(const StepInput &in, const KindWork &kind) {
   return Bytes(bytes);
 }
 
-/// Every second product's result, what attention makes and what comes in.
+/// The first, third, … product's result in the order of the layer, what attention makes and what
+/// comes in (torchtitan's "op").
 Bytes someOf(const StepInput &in, const KindWork &kind) {
   const Cuts cuts = cutsOf(kind, in.layout);
   double elements = keptOf(in, kind);
-  for (const Product &p : kind.products) {
+  for (size_t i = 0; i < kind.products.size(); i += 2) {
+    const Product &p = kind.products[i];
     const Cut &cut = p.isPicked ? cuts.routed : cuts.plain;
-    elements += cut.gathered(p.rows) * cut.gathered(p.columns) / 2;
+    elements += cut.gathered(p.rows) * cut.gathered(p.columns);
   }
   for (const Scores &s : kind.scores)
     elements += cuts.plain.gathered(s.queries);
@@ -67,9 +71,22 @@ Bytes savedOf(const StepInput &in, const KindWork &kind) {
   return whole;
 }
 
-/// What a layer that is computed again has made when its backward begins.
-Bytes againOf(const StepInput &in, const KindWork &kind) {
-  return above(wholeOf(in, kind), savedOf(in, kind));
+/// What the backward of a layer holds beside what was saved: values that are computed again, and
+/// gradients of the largest piece's result and input, of scores three tensors.
+Bytes workingOf(const StepInput &in, const KindWork &kind) {
+  const Cuts cuts = cutsOf(kind, in.layout);
+  double largest = 0;
+  for (const Product &p : kind.products) {
+    const Cut &cut = p.isPicked ? cuts.routed : cuts.plain;
+    const double rows = cut.gathered(p.rows);
+    largest = std::max(largest, 2 * rows * (cut.gathered(p.columns) + cut.gathered(p.summed)));
+  }
+  if (in.host.attention == "unfused")
+    for (const Scores &s : kind.scores)
+      largest = std::max(largest, kScoreGradients * cuts.plain.gathered(s.queries) /
+                                      static_cast<double>(s.queries.back().size) *
+                                      static_cast<double>(in.layout.sequenceLength));
+  return above(wholeOf(in, kind), savedOf(in, kind)) + Bytes(largest);
 }
 
 /// Logits of the last layer, while it runs.
@@ -94,54 +111,79 @@ void addState(const StepInput &in, int64_t layer, MemoryParts &out) {
   const Sharing sharing = in.layout.sharing;
   out.weights += kWeight * (sharing == Sharing::Parameters ? owned : all);
   out.gradients += in.host.gradient * (sharing >= Sharing::Gradients ? owned : all);
-  out.optimizer += kOptimizer * (sharing == Sharing::None ? all : owned);
+  out.optimizer +=
+      (kOptimizer + in.host.ownedGradient) * (sharing == Sharing::None ? all : owned);
 }
 
-MemoryParts allLayers(const StepInput &in) {
-  MemoryParts out;
-  double most = 0;
-  Bytes again;
-  for (int64_t i = 0; i < in.layers(); ++i) {
-    addState(in, i, out);
-    most = std::max(most, in.weightsOf(i).plain + in.weightsOf(i).experts);
-    if (i > 0 && i + 1 < in.layers()) {
-      const KindWork &kind = in.work.kinds[in.kindOf(i)];
-      out.activations += savedOf(in, kind);
-      again = std::max(again, againOf(in, kind));
+/// Elements of the largest parameter of a layer on a rank.
+double largestWeightOf(const StepInput &in, const KindWork &kind) {
+  const Cuts cuts = cutsOf(kind, in.layout);
+  double largest = 0;
+  for (const Weight &w : kind.weights)
+    largest = std::max(largest, (w.isPicked ? cuts.routed : cuts.plain).gathered(w.extents));
+  return largest;
+}
+
+/// Adds up the layers of a rank.
+struct RankMemory {
+  const StepInput &in;
+  MemoryParts parts;
+  /// Of one micro-batch in flight.
+  Bytes saved;
+  Bytes working;
+  double largestLayer = 0, largestWeight = 0;
+
+  void add(int64_t layer) {
+    const KindWork &kind = in.work.kinds[in.kindOf(layer)];
+    addState(in, layer, parts);
+    largestLayer =
+        std::max(largestLayer, in.weightsOf(layer).plain + in.weightsOf(layer).experts);
+    largestWeight = std::max(largestWeight, largestWeightOf(in, kind));
+    if (layer == 0) {
+      saved += Bytes(in.host.dropoutMasks > 0 ? keptOf(in, kind) : 0);
+    } else if (layer + 1 < in.layers()) {
+      saved += savedOf(in, kind);
+      working = std::max(working, workingOf(in, kind));
+    } else {
+      working = std::max(working, logitsOf(in));
     }
   }
-  // Two gathered layers, and one whose gradients are summed.
-  if (in.layout.sharing == Sharing::Parameters)
-    out.temporary += Bytes(most * (2 * kWeight.value + 4));
-  out.temporary += std::max(again, logitsOf(in));
-  return out;
-}
+
+  MemoryParts finish(double inFlight) {
+    parts.activations = saved * inFlight;
+    parts.temporary = working + in.host.addedGradient * largestWeight + in.host.buckets;
+    // Two gathered layers, and one whose gradients are summed.
+    if (in.layout.sharing == Sharing::Parameters)
+      parts.temporary += Bytes(largestLayer * (2 * kWeight.value + 4));
+    return parts;
+  }
+};
 
 } // namespace
 
 MemoryParts memoryOf(const StepInput &in, const StagePlan &plan) {
-  if (plan.begins.empty() || in.layout.pipeline == 1)
-    return allLayers(in);
+  if (plan.begins.empty() || in.layout.pipeline == 1) {
+    RankMemory all{in, {}, {}, {}};
+    for (int64_t i = 0; i < in.layers(); ++i)
+      all.add(i);
+    return all.finish(1);
+  }
   MemoryParts fullest;
   const int64_t ranks = in.layout.pipeline;
   const auto stages = static_cast<int64_t>(plan.begins.size()) - 1;
+  const auto perRank = static_cast<double>(in.layout.stagesPerRank);
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    MemoryParts here;
-    here.rank = rank;
-    Bytes saved, again;
-    for (int64_t s = rank; s < stages; s += ranks)
-      for (int64_t i = plan.begins[s]; i < plan.begins[s + 1]; ++i) {
-        addState(in, i, here);
-        if (i > 0 && i + 1 < in.layers()) {
-          const KindWork &kind = in.work.kinds[in.kindOf(i)];
-          saved += savedOf(in, kind);
-          again = std::max(again, againOf(in, kind));
-        }
-      }
-    const auto perRank = static_cast<double>(in.layout.stagesPerRank);
-    here.activations = saved * (static_cast<double>(plan.times.inFlight[rank]) / perRank);
-    const bool isLast = rank == (stages - 1) % ranks;
-    here.temporary += std::max(again, isLast ? logitsOf(in) : Bytes());
+    RankMemory memory{in, {}, {}, {}};
+    memory.parts.rank = rank;
+    for (int64_t s = rank; s < stages; s += ranks) {
+      for (int64_t i = plan.begins[s]; i < plan.begins[s + 1]; ++i)
+        memory.add(i);
+      const int64_t last = plan.begins[s + 1] - 1;
+      if (in.host.keepsOutputs && s + 1 < stages)
+        memory.saved += Bytes(2 * keptOf(in, in.work.kinds[in.kindOf(last)]));
+    }
+    const MemoryParts here =
+        memory.finish(static_cast<double>(plan.times.inFlight[rank]) / perRank);
     if (fullest.sum() < here.sum())
       fullest = here;
   }

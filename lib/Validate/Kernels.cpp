@@ -64,7 +64,9 @@ static void compareProduct(const Row &row, const cost::Device &device, Compariso
   out.time = row.number("time_us") > 0 ? row.number("time_us") * 1e-6
                                        : 2 * m * n * k / (row.number("tflops") * 1e12);
   const bool isBlock = llvm::StringRef(row.text("dtype")).contains("block");
-  out.predictedTime = cost::productTime(device, {m, n, k, width, 2, true, isBlock}, 1).value;
+  // Times of torch._scaled_mm are of operands that have been cast.
+  const bool casts = !llvm::StringRef(row.text("impl")).starts_with("torch ");
+  out.predictedTime = cost::productTime(device, {m, n, k, width, 2, casts, isBlock}, 1).value;
   out.unit = fmt::format("{}, product in {}", row.text("gpu_class"),
                          width == 16  ? "bf16"
                          : width == 4 ? "fp4"

@@ -140,11 +140,14 @@ rt::StatusOr<cost::HostProfile> hostOf(const Row &row, const std::string &share)
   if (says(framework, "balanced"))
     host.balancesStages = true;
   if (says(row.text("precision"), "fp32 grad")) {
-    // Kept in fp32 beside those of 16 bits.
+    // Kept in fp32 beside those of 16 bits, which are turned into fp32 one by one (6 bytes), then
+    // added (12); the update reads its part of the sums as they lie, and the buckets are fp32.
     host.gradient += cost::Bytes(4);
     host.gradientExchange = cost::Bytes(4);
-    // A copy in fp32 (6), then the sum (12).
     host.accumulate = cost::Bytes(18);
+    host.addedGradient = cost::Bytes(6);
+    host.ownedGradient = {};
+    host.buckets = host.buckets * 2;
   }
   return host;
 }

@@ -49,6 +49,13 @@ static void addParts(const cost::Prediction &p, Comparison &out) {
                             {"update", p.update},
                             {"fixed", p.fixed}})
     out.parts.push_back({name, time.value});
+  const cost::MemoryParts &m = p.memory;
+  for (auto [name, bytes] : {std::pair("weights", m.weights),
+                             {"gradients", m.gradients},
+                             {"optimizer", m.optimizer},
+                             {"activations", m.activations},
+                             {"temporary", m.temporary}})
+    out.memoryParts.push_back({name, bytes.value});
 }
 
 /// Rows of one machine, model and software, and what of them is the layout. How many sequences a

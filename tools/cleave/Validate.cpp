@@ -92,10 +92,13 @@ static void writeRow(rt::JsonWriter &out, const Comparison &row) {
                             {"predicted_memory", row.predictedMemory}})
     if (value)
       out.key(key).value(*value);
-  if (!row.parts.empty()) {
-    out.key("parts").beginObject();
-    for (const auto &[name, seconds] : row.parts)
-      out.key(name).value(seconds);
+  for (auto [key, parts] :
+       {std::pair("parts", &row.parts), std::pair("memory_parts", &row.memoryParts)}) {
+    if (parts->empty())
+      continue;
+    out.key(key).beginObject();
+    for (const auto &[name, amount] : *parts)
+      out.key(name).value(amount);
     out.endObject();
   }
   out.endObject();

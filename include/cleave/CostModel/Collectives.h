@@ -10,9 +10,6 @@
 
 namespace cleave::cost {
 
-/// `AllReduce` sends each byte twice, the others once.
-enum class Exchange { AllGather, ReduceScatter, AllReduce, AllToAll };
-
 /// Ranks that exchange: `perDomain` of them are joined by links.
 struct Group {
   int64_t ranks = 1, perDomain = 1;

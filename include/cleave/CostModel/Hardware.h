@@ -12,6 +12,7 @@
 
 #include "cleave/CostModel/Units.h"
 #include "runtime/Base/Status.h"
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -43,7 +44,7 @@ struct ProductCurve {
   Seconds start;
   /// Turning an operand into 8 or 4 bits: a launch (of its own where one scale is for the whole
   /// operand), and how often it is read and written.
-  Seconds castStart;
+  Seconds castStart, blockCastStart;
   double castPasses = 1, blockCastPasses = 1;
 };
 
@@ -52,6 +53,14 @@ struct AttentionCurve {
   OperationsPerSecond forward, backward;
   /// Times the rate with heads at most 64 wide.
   double narrow = 0.85;
+};
+
+/// `AllReduce` sends each byte twice, the others once.
+enum class Exchange { AllGather, ReduceScatter, AllReduce, AllToAll };
+
+/// What one kind of exchange reaches of a link's bandwidth, with two devices `pair` of that.
+struct LinkShare {
+  double share = 1, pair = 1;
 };
 
 /// Links of one domain: t = start + hop·(n−1) + x + √(x·ramp), x = bytes·(n−1)/n / bandwidth.
@@ -63,8 +72,10 @@ struct LinkCurve {
   BytesPerSecond bandwidth;
   /// Times the bandwidth where the switch itself adds (6 devices or more).
   double inSwitch = 1;
-  /// Times the bandwidth with two devices.
-  double pair = 1;
+  /// By `Exchange`: rings, trees and messages to everyone do not use the links alike.
+  std::array<LinkShare, 4> kinds;
+
+  const LinkShare &of(Exchange kind) const { return kinds[static_cast<size_t>(kind)]; }
 };
 
 /// The network between domains, of one device.

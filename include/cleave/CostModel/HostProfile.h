@@ -57,6 +57,15 @@ struct HostProfile {
   Bytes accumulate{0};
   /// What is kept of each element of a statistic from its forward to the end of its backward.
   Bytes statisticKept{6};
+  /// What an owned parameter's gradient takes on the way into its update, beside `gradient`: parts of
+  /// it flattened, and turned into fp32.
+  Bytes ownedGradient{0};
+  /// What each element of the largest parameter takes while its gradient is added to the others'.
+  Bytes addedGradient{0};
+  /// Buffers that gradients are gathered up in before they are exchanged.
+  Bytes buckets{0};
+  /// What a stage hands on is kept until its gradient comes.
+  bool keepsOutputs = false;
   /// Masks of dropout that a layer keeps, of a byte for each element between layers.
   double dropoutMasks = 0;
   /// What the update reads and writes for each parameter.

@@ -54,6 +54,8 @@ WeightCount weightsOf(const KindWork &kind, const Layout &layout);
 
 /// Memory of the fullest rank.
 struct MemoryParts {
+  /// `temporary`: logits, or what a layer's backward makes, whichever is more; gathered
+  /// parameters, gradients on their way, buffers of exchanges.
   Bytes weights, gradients, optimizer, activations, temporary;
   /// The stage that it is.
   int64_t rank = 0;

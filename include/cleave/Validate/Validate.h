@@ -23,6 +23,8 @@ struct Comparison {
   std::optional<double> time, predictedTime, memory, predictedMemory;
   /// What the prediction is made of, by name, in seconds.
   std::vector<std::pair<std::string, double>> parts;
+  /// The same of memory, in bytes, without what the counter adds.
+  std::vector<std::pair<std::string, double>> memoryParts;
   /// In words, for people: "Llama3-70B on 64 GB200".
   std::string what;
   bool hasExperts = false;
