@@ -107,10 +107,11 @@ void readLink(rt::ObjectReader &in, LinkCurve &link) {
   link.ramp = Seconds(need(in, "ramp", kNotNegative));
   link.bandwidth = BytesPerSecond(need(in, "bandwidth"));
   link.inSwitch = in.number("in_switch", kPositive).value_or(1);
-  constexpr std::pair<const char *, Exchange> kinds[] = {{"all_gather", Exchange::AllGather},
-                                                         {"reduce_scatter", Exchange::ReduceScatter},
-                                                         {"all_reduce", Exchange::AllReduce},
-                                                         {"all_to_all", Exchange::AllToAll}};
+  constexpr std::pair<const char *, Exchange> kinds[] = {
+      {"all_gather", Exchange::AllGather},
+      {"reduce_scatter", Exchange::ReduceScatter},
+      {"all_reduce", Exchange::AllReduce},
+      {"all_to_all", Exchange::AllToAll}};
   for (auto [key, kind] : kinds)
     if (auto part = in.object(key)) {
       LinkShare &share = link.kinds[static_cast<size_t>(kind)];

@@ -55,6 +55,9 @@ Seconds groupedProductTime(const Device &device, const ProductSize &s, double gr
   return time + castTime(device, s);
 }
 
+/// Windows up to this have a rate of their own where one was measured: most of a tile is masked.
+static constexpr double kShortWindow = 256;
+
 /// Products over the whole square, and scores that go through memory.
 static Seconds unfusedScores(const Device &device, const ScoresSize &s, bool backward,
                              double clock) {
@@ -72,17 +75,19 @@ Seconds scoresTime(const Device &device, const std::string &kernel, const Scores
   if (kernel == "unfused")
     return unfusedScores(device, s, backward, clock);
   const bool windowed = s.window && *s.window < s.keys;
-  auto it = device.attention.find(windowed && device.attention.count("window") ? "window" : kernel);
+  const bool isShort = windowed && *s.window <= kShortWindow && device.attention.count("window");
+  auto it = device.attention.find(isShort ? "window" : kernel);
   if (it == device.attention.end())
     it = device.attention.find("flash2");
   OperationsPerSecond rate = (backward ? it->second.backward : it->second.forward) * clock;
-  // A causal mask halves the work and makes the ramp 2.7 times as long (costmodel.md 3.2).
-  const double ramp = s.causal ? 2.7 * 250 : 250;
   const double keys = windowed ? *s.window : s.causal ? s.keys / 2 : s.keys;
-  if (!windowed)
-    rate = rate / (1 + ramp / s.keys);
-  if (!windowed && s.keyWidth <= 64)
-    rate = rate * it->second.narrow;
+  if (!isShort) {
+    // A causal mask halves the work and makes the ramp 2.7 times as long (costmodel.md 3.2).
+    const double ramp = s.causal ? 2.7 * 250 : 250;
+    rate = rate / (1 + ramp / (windowed ? *s.window : s.keys));
+    if (s.keyWidth <= 64)
+      rate = rate * it->second.narrow;
+  }
   const Operations work(2 * s.queries * keys * (s.keyWidth + s.valueWidth) * (backward ? 2.5 : 1));
   return work / rate + device.product.start;
 }

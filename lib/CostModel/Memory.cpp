@@ -1,6 +1,7 @@
 //===- Memory.cpp - The fullest rank of a step -----------------------------===//
 
 #include "lib/CostModel/Step.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace cleave::cost {
 
@@ -100,8 +101,22 @@ Bytes logitsOf(const StepInput &in) {
   return in.host.statisticKept * most;
 }
 
-void addState(const StepInput &in, int64_t layer, MemoryParts &out) {
-  const WeightCount &w = in.weightsOf(layer);
+/// Elements of what the last layer takes from the first (tied embeddings), on a rank.
+double tiedOf(const StepInput &in) {
+  const KindWork &first = in.work.kinds[in.kindOf(0)];
+  const KindWork &last = in.work.kinds[in.kindOf(in.layers() - 1)];
+  const Cut cut = cutsOf(last, in.layout).plain;
+  double elements = 0;
+  for (const Weight &w : last.weights)
+    if (llvm::any_of(first.weights, [&](const Weight &o) { return o.symbol == w.symbol; }))
+      elements += cut.gathered(w.extents);
+  return elements;
+}
+
+/// `tied`: elements of the layer that the rank has already.
+void addState(const StepInput &in, int64_t layer, double tied, MemoryParts &out) {
+  WeightCount w = in.weightsOf(layer);
+  w.plain -= tied;
   const auto ways = [&](Group group) {
     const int64_t shared = in.layout.sharingGroup;
     return static_cast<double>(shared ? std::min(shared, group.ranks) : group.ranks);
@@ -111,8 +126,7 @@ void addState(const StepInput &in, int64_t layer, MemoryParts &out) {
   const Sharing sharing = in.layout.sharing;
   out.weights += kWeight * (sharing == Sharing::Parameters ? owned : all);
   out.gradients += in.host.gradient * (sharing >= Sharing::Gradients ? owned : all);
-  out.optimizer +=
-      (kOptimizer + in.host.ownedGradient) * (sharing == Sharing::None ? all : owned);
+  out.optimizer += (kOptimizer + in.host.ownedGradient) * (sharing == Sharing::None ? all : owned);
 }
 
 /// Elements of the largest parameter of a layer on a rank.
@@ -132,16 +146,18 @@ struct RankMemory {
   Bytes saved;
   Bytes working;
   double largestLayer = 0, largestWeight = 0;
+  bool hasFirst = false;
 
   void add(int64_t layer) {
     const KindWork &kind = in.work.kinds[in.kindOf(layer)];
-    addState(in, layer, parts);
-    largestLayer =
-        std::max(largestLayer, in.weightsOf(layer).plain + in.weightsOf(layer).experts);
+    const bool isLast = layer + 1 == in.layers();
+    addState(in, layer, isLast && hasFirst ? tiedOf(in) : 0, parts);
+    hasFirst |= layer == 0;
+    largestLayer = std::max(largestLayer, in.weightsOf(layer).plain + in.weightsOf(layer).experts);
     largestWeight = std::max(largestWeight, largestWeightOf(in, kind));
     if (layer == 0) {
       saved += Bytes(in.host.dropoutMasks > 0 ? keptOf(in, kind) : 0);
-    } else if (layer + 1 < in.layers()) {
+    } else if (!isLast) {
       saved += savedOf(in, kind);
       working = std::max(working, workingOf(in, kind));
     } else {
@@ -179,8 +195,10 @@ MemoryParts memoryOf(const StepInput &in, const StagePlan &plan) {
       for (int64_t i = plan.begins[s]; i < plan.begins[s + 1]; ++i)
         memory.add(i);
       const int64_t last = plan.begins[s + 1] - 1;
+      // Ranks that have the same keep a part each, as they send it.
       if (in.host.keepsOutputs && s + 1 < stages)
-        memory.saved += Bytes(2 * keptOf(in, in.work.kinds[in.kindOf(last)]));
+        memory.saved += Bytes(2 * keptOf(in, in.work.kinds[in.kindOf(last)]) /
+                              static_cast<double>(in.layout.sequence ? 1 : in.layout.tensor));
     }
     const MemoryParts here =
         memory.finish(static_cast<double>(plan.times.inFlight[rank]) / perRank);

@@ -5,6 +5,7 @@
 #include "lib/Validate/Tables.h"
 #include "llvm/ADT/StringRef.h"
 #include <fmt/format.h>
+#include <regex>
 
 namespace cleave::validate {
 
@@ -83,6 +84,9 @@ static void compareAttention(const Row &row, const cost::Device &device, Compari
   size.keys = static_cast<double>(row.integer("seq_q"));
   size.queries = size.keys * static_cast<double>(row.integer("heads", 1) * row.integer("batch", 1));
   size.causal = row.text("causal") != "no";
+  static const std::regex window("sliding window ([0-9]+)");
+  if (std::smatch m; std::regex_search(row.text("notes"), m, window))
+    size.window = std::stod(m[1]);
   const llvm::StringRef direction = row.text("direction");
   const bool back = direction.contains("bwd"), ahead = !back || direction.contains("fwd");
   const std::string kernel = attentionKernel(row);
@@ -93,7 +97,10 @@ static void compareAttention(const Row &row, const cost::Device &device, Compari
     time += cost::scoresTime(device, kernel, size, true, 1);
   // A rate counts the backward as 2.5 forwards, and half of the square with a mask.
   const double work = 2 * size.queries * size.keys * (size.keyWidth + size.valueWidth) *
-                      (size.causal ? 0.5 : 1) * ((ahead ? 1 : 0) + (back ? 2.5 : 0));
+                      (size.window   ? *size.window / size.keys
+                       : size.causal ? 0.5
+                                     : 1) *
+                      ((ahead ? 1 : 0) + (back ? 2.5 : 0));
   out.time = row.number("time_us") > 0 ? row.number("time_us") * 1e-6
                                        : work / (row.number("tflops") * 1e12);
   out.predictedTime = time.value;

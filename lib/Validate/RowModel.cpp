@@ -17,14 +17,14 @@ namespace {
 /// Writes the keys that families share.
 class ConfigWriter {
 public:
-  ConfigWriter(const Row &row, const char *type) : row(row) {
+  ConfigWriter(const Row &row, const char *type, bool tied = false) : row(row) {
     out.beginObject().key("model_type").value(type);
     set("hidden_size", row.integer("hidden"));
     set("num_hidden_layers", row.integer("layers"));
     set("num_attention_heads", row.integer("heads"));
     set("vocab_size", row.integer("vocab", kVocabulary));
     set("max_position_embeddings", row.integer("seq_len"));
-    out.key("tie_word_embeddings").value(false);
+    out.key("tie_word_embeddings").value(tied);
   }
   void set(const char *key, int64_t value) { out.key(key).value(value); }
   void setHeads() {
@@ -98,7 +98,8 @@ std::string configOf(const Row &row) {
     config.set("intermediate_size", ffnOf(row, true));
     return config.out.endObject().take();
   }
-  ConfigWriter config(row, "gpt2");
+  // As in Megatron, BLOOM and MPT.
+  ConfigWriter config(row, "gpt2", /*tied=*/true);
   config.set("n_inner", ffnOf(row, false));
   return config.out.endObject().take();
 }

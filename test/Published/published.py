@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Holds the cost model to the errors that it has reached on published measurements.
 
-Bounds stand a little above what `cleave validate` prints today, so that a change that makes the
-model worse fails. They are no aim: the aims are issue 4's, and docs/CostModel.md says which hold.
+Bounds stand a little above what `cleave validate` prints today and none above what issue 4 asks,
+so that a change that makes the model worse fails; docs/CostModel.md has the figures.
 """
 
 import argparse
@@ -15,16 +15,16 @@ SKIPPED = 77
 
 # Per cent: median, 90th percentile, mean, bias (of either sign).
 STEPS = {
-    "overall": (8.5, 22.0, 11.0, 2.0),
-    "dense": (8.0, 21.0, 10.5, 2.0),
+    "overall": (8.0, 22.5, 10.5, 3.0),
+    "dense": (7.5, 21.0, 10.0, 3.0),
     "experts": (16.0, 30.0, 17.0, 8.0),
 }
-MEMORY = (7.0, 21.0, 10.0, 4.0)
+MEMORY = (6.0, 18.0, 9.0, 5.0)
 SOURCE_MEDIANS = 9.5
 LEAST_ROWS = {"steps": 602, "kernels": 1500, "collectives": 500}
-# Devices and kinds with fewer groups say little.
-LEAST_GROUPS = 2
-UNITS = {"kernels": 9.0, "collectives": 18.0}
+# Devices and kinds with fewer rows say little.
+LEAST_UNIT_ROWS = 10
+UNITS = {"kernels": 8.0, "collectives": 8.0}
 
 
 class Checker:
@@ -50,14 +50,14 @@ def check_steps(report, checker):
                     SOURCE_MEDIANS)
     sweeps = report["sweeps"]
     checker.at_most("pairs in the wrong order",
-                    100 * (1 - sweeps["right"] / sweeps["pairs"]), 19)
+                    100 * (1 - sweeps["right"] / sweeps["pairs"]), 18)
     checker.at_most("median regret", 100 * sweeps["median_regret"], 1)
     checker.at_most("regret at the 90th percentile", 100 * sweeps["p90_regret"], 15)
 
 
 def check_units(report, bound, checker):
     for unit, errors in report["units"].items():
-        if errors["groups"] >= LEAST_GROUPS:
+        if errors["rows"] >= LEAST_UNIT_ROWS:
             checker.at_most(unit, 100 * errors["median_abs"], bound)
 
 

@@ -57,8 +57,8 @@ struct HostProfile {
   Bytes accumulate{0};
   /// What is kept of each element of a statistic from its forward to the end of its backward.
   Bytes statisticKept{6};
-  /// What an owned parameter's gradient takes on the way into its update, beside `gradient`: parts of
-  /// it flattened, and turned into fp32.
+  /// What an owned parameter's gradient takes on the way into its update, beside `gradient`: parts
+  /// of it flattened, and turned into fp32.
   Bytes ownedGradient{0};
   /// What each element of the largest parameter takes while its gradient is added to the others'.
   Bytes addedGradient{0};

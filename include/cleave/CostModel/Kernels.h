@@ -47,7 +47,8 @@ struct ScoresSize {
 
 /// Forward: 2 · queries · keys/2 · (keyWidth + valueWidth) operations at rate / (1 + 675/keys),
 /// without a causal mask all keys and 250 for 675; at most 64 wide AttentionCurve::narrow of that;
-/// backward 2.5 times as many. "unfused": products over all keys,
+/// with a window that many keys, at the rate of such a length or of "window"; backward 2.5 times as
+/// many. "unfused": products over all keys,
 /// and 14 bytes a score forward, 18 backward.
 Seconds scoresTime(const Device &device, const std::string &kernel, const ScoresSize &size,
                    bool backward, double clock);

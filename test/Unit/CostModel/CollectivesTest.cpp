@@ -35,6 +35,21 @@ TEST(Exchanges, BetweenDomainsTheNetworkIsShared) {
   EXPECT_NEAR(thin.value, 16e9 * 15 / 16 / 1e10, 1e-12);
 }
 
+TEST(Exchanges, KindsReachAShareOfTheLinks) {
+  Device device = plain();
+  device.link.kinds[static_cast<size_t>(Exchange::AllToAll)] = {0.5, 0.8};
+  const auto timeOf = [&](int64_t ranks) {
+    return exchangeTime(device, Exchange::AllToAll, {ranks, ranks}, Bytes(4e9)).value;
+  };
+  EXPECT_NEAR(timeOf(4), 4e9 * 3 / 4 / 0.5e11, 1e-12);
+  EXPECT_NEAR(timeOf(2), 4e9 / 2 / 0.4e11, 1e-12);
+  // The switch adds to sums from 6 devices on, and never to messages of everyone to everyone.
+  device.link.inSwitch = 2;
+  EXPECT_NEAR(timeOf(8), 4e9 * 7 / 8 / 0.5e11, 1e-12);
+  EXPECT_NEAR(exchangeTime(device, Exchange::AllReduce, {8, 8}, Bytes(4e9)).value,
+              4e9 * 2 * 7 / 8 / 2e11, 1e-12);
+}
+
 TEST(Exchanges, LatencyGrowsWithHops) {
   Device device = plain();
   device.link.start = Seconds(1e-5);

@@ -140,6 +140,46 @@ TEST(Prediction, MoreLayersTakeMoreTimeAndMemory) {
   EXPECT_LT(few.memory.sum(), many.memory.sum());
 }
 
+TEST(Prediction, TiedEmbeddingsAreKeptOnceOnARankThatHasBoth) {
+  auto device = readDevice(CLEAVE_SHARE, "h100-sxm-80gb");
+  auto host = readHostProfile(CLEAVE_SHARE, "megatron");
+  ASSERT_TRUE(device.ok() && host.ok());
+  std::string tied = kLlama;
+  tied.replace(tied.find("false}"), 6, "true}");
+  const Bytes alone = predict(workOfConfig(kLlama), *device, *host, layoutOf(1)).memory.weights;
+  const Bytes once = predict(workOfConfig(tied), *device, *host, layoutOf(1)).memory.weights;
+  EXPECT_EQ(alone - once, Bytes(2. * 1000 * 512));
+  // A stage for each layer and one for both ends: copies.
+  Layout piped = layoutOf(1);
+  piped.pipeline = piped.devices = 3;
+  piped.globalBatch = 6;
+  EXPECT_EQ(predict(workOfConfig(tied), *device, *host, piped).memory.weights,
+            predict(workOfConfig(kLlama), *device, *host, piped).memory.weights);
+}
+
+TEST(Prediction, MemoryOfWhatTheSoftwareKeeps) {
+  auto device = readDevice(CLEAVE_SHARE, "h100-sxm-80gb");
+  auto host = readHostProfile(CLEAVE_SHARE, "megatron");
+  ASSERT_TRUE(device.ok() && host.ok());
+  const ModelWork work = workOfConfig(kLlama);
+  const MemoryParts before = predict(work, *device, *host, layoutOf(1)).memory;
+  host->buckets = Bytes(1e9);
+  host->addedGradient = Bytes(2);
+  host->ownedGradient = Bytes(8);
+  const MemoryParts after = predict(work, *device, *host, layoutOf(1)).memory;
+  // The largest parameters are those of the MLP.
+  EXPECT_NEAR((after.temporary - before.temporary).value, 1e9 + 2. * 1024 * 512, 1);
+  EXPECT_NEAR(after.optimizer / before.optimizer, 20. / 12, 1e-9);
+  Layout piped = layoutOf(1);
+  piped.pipeline = piped.devices = 3;
+  piped.globalBatch = 6;
+  const Bytes freed = predict(work, *device, *host, piped).memory.activations;
+  host->keepsOutputs = true;
+  // Three micro-batches of two sequences wait on the first rank.
+  EXPECT_EQ(predict(work, *device, *host, piped).memory.activations - freed,
+            Bytes(3 * 2. * 2 * 128 * 512));
+}
+
 TEST(Prediction, PartsAddUpToTheStep) {
   auto device = readDevice(CLEAVE_SHARE, "h100-sxm-80gb");
   auto host = readHostProfile(CLEAVE_SHARE, "megatron");
