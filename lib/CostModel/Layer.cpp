@@ -33,6 +33,11 @@ LayerParts &LayerParts::operator+=(const LayerParts &o) {
   return *this;
 }
 
+LayerParts LayerParts::operator*(double times) const {
+  return {products * times, scores * times,  passes * times,
+          tensor * times,   context * times, experts * times};
+}
+
 static int64_t sizeOf(const KindWork &kind, llvm::StringRef dim) {
   for (const Weight &weight : kind.weights)
     for (const Extent &e : weight.extents)

@@ -93,11 +93,8 @@ void addSharedParameters(const StepInput &in, Prediction &out) {
   out.data = times * (all - alone);
   out.recompute = times * out.recompute;
   out.update = streamTime(in.device, in.host.update * owned);
-  LayerParts sum;
-  for (int i = 0; i < in.layout.microBatches(); ++i)
-    sum += out.layers;
-  out.layers = sum;
-  out.host = times * alone - sum.sum() - out.recompute;
+  out.layers = out.layers * times;
+  out.host = times * alone - out.layers.sum() - out.recompute;
 }
 
 /// How long after the pipeline's end the exchanges of `rank`'s gradients end, and how long
@@ -188,13 +185,13 @@ StagePlan addPipeline(const StepInput &in, Prediction &out) {
     owned = std::max(owned, mine);
     out.data = std::max(out.data, exposedOn(in, plan, rank));
   }
+  const auto micros = static_cast<double>(layout.microBatches());
   for (int64_t s = busiest; s < stages; s += layout.pipeline)
-    for (int64_t i = plan.begins[s]; i < plan.begins[s + 1]; ++i)
-      for (int64_t m = 0; m < layout.microBatches(); ++m) {
-        out.layers += in.timesOf(i).forwardParts;
-        out.layers += in.timesOf(i).backwardParts;
-        out.recompute += in.timesOf(i).recompute;
-      }
+    for (int64_t i = plan.begins[s]; i < plan.begins[s + 1]; ++i) {
+      out.layers += in.timesOf(i).forwardParts * micros;
+      out.layers += in.timesOf(i).backwardParts * micros;
+      out.recompute += in.timesOf(i).recompute * micros;
+    }
   out.bubble = plan.times.makespan - busy[busiest];
   out.host = above(busy[busiest], out.layers.sum() + out.recompute);
   out.update = streamTime(in.device, in.host.update * owned);

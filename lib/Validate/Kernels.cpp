@@ -6,6 +6,7 @@
 #include "llvm/ADT/StringRef.h"
 #include <fmt/format.h>
 #include <regex>
+#include <tuple>
 
 namespace cleave::validate {
 
@@ -18,6 +19,18 @@ static std::optional<cost::Width> widthOf(const std::string &dtype) {
   if (text.contains("16"))
     return 16;
   return std::nullopt;
+}
+
+/// "128", or "192/128" where values have another width than keys; nothing for anything else.
+static std::optional<std::pair<double, double>> widthsOf(const std::string &text) {
+  static const std::regex widths("([0-9]{1,9})(?:/([0-9]{1,9}))?");
+  std::smatch m;
+  if (!std::regex_match(text, m, widths))
+    return std::nullopt;
+  const double keys = std::stod(m[1]), values = m[2].matched ? std::stod(m[2]) : keys;
+  if (keys <= 0 || values <= 0)
+    return std::nullopt;
+  return std::pair(keys, values);
 }
 
 /// The name in `Device::attention` of the kernel that a row measured; empty: none of them.
@@ -37,10 +50,8 @@ static std::string whyNoAttention(const Row &row) {
     return "no such kernel of attention is described (" + row.text("impl") + ")";
   if (row.integer("seq_q") != row.integer("seq_kv", row.integer("seq_q")))
     return "queries and keys of different numbers";
-  if (row.integer("seq_q") == 0 || row.integer("head_dim") == 0)
-    return row.text("head_dim").find('/') == std::string::npos || row.integer("seq_q") == 0
-               ? "the sizes are not stated"
-               : "";
+  if (row.integer("seq_q") == 0 || !widthsOf(row.text("head_dim")))
+    return "the sizes are not stated";
   return "";
 }
 
@@ -77,14 +88,11 @@ static void compareProduct(const Row &row, const cost::Device &device, Compariso
 
 static void compareAttention(const Row &row, const cost::Device &device, Comparison &out) {
   cost::ScoresSize size;
-  const std::string &width = row.text("head_dim");
-  const size_t slash = width.find('/');
-  size.keyWidth = std::stod(width);
-  size.valueWidth = slash == std::string::npos ? size.keyWidth : std::stod(width.substr(slash + 1));
+  std::tie(size.keyWidth, size.valueWidth) = *widthsOf(row.text("head_dim"));
   size.keys = static_cast<double>(row.integer("seq_q"));
   size.queries = size.keys * static_cast<double>(row.integer("heads", 1) * row.integer("batch", 1));
   size.causal = row.text("causal") != "no";
-  static const std::regex window("sliding window ([0-9]+)");
+  static const std::regex window("sliding window ([0-9]{1,9})");
   if (std::smatch m; std::regex_search(row.text("notes"), m, window))
     size.window = std::stod(m[1]);
   const llvm::StringRef direction = row.text("direction");

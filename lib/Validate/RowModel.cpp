@@ -58,12 +58,12 @@ static std::string latentConfig(const Row &row) {
   config.set("intermediate_size", ffnOf(row, true));
   config.setExperts("n_routed_experts");
   config.set("n_shared_experts", row.integer("moe_shared_experts"));
-  config.set("first_k_dense_replace", noted(row, "first ([0-9]+) layer", 0));
-  config.set("q_lora_rank", noted(row, "q_lora ([0-9]+)", 1536));
-  config.set("kv_lora_rank", noted(row, "kv_lora ([0-9]+)", 512));
-  config.set("qk_nope_head_dim", noted(row, "nope ([0-9]+)", 128));
-  config.set("qk_rope_head_dim", noted(row, "rope ([0-9]+)", 64));
-  config.set("v_head_dim", noted(row, " v ([0-9]+)", 128));
+  config.set("first_k_dense_replace", noted(row, "first ([0-9]{1,9}) layer", 0));
+  config.set("q_lora_rank", noted(row, "q_lora ([0-9]{1,9})", 1536));
+  config.set("kv_lora_rank", noted(row, "kv_lora ([0-9]{1,9})", 512));
+  config.set("qk_nope_head_dim", noted(row, "nope ([0-9]{1,9})", 128));
+  config.set("qk_rope_head_dim", noted(row, "rope ([0-9]{1,9})", 64));
+  config.set("v_head_dim", noted(row, " v ([0-9]{1,9})", 128));
   config.set("n_group", 1);
   config.set("topk_group", 1);
   return config.out.endObject().take();
@@ -73,7 +73,7 @@ static std::string expertConfig(const Row &row, bool windows) {
   ConfigWriter config(row, windows ? "gpt_oss" : "qwen3_moe");
   config.setHeads();
   if (windows) {
-    config.set("sliding_window", noted(row, "window ([0-9]+)", 128));
+    config.set("sliding_window", noted(row, "window ([0-9]{1,9})", 128));
     config.set("num_local_experts", row.integer("moe_experts"));
     config.set("num_experts_per_tok", row.integer("moe_topk"));
     config.set("intermediate_size", row.integer("moe_expert_ffn"));

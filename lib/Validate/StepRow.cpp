@@ -13,6 +13,24 @@ static bool says(const std::string &text, StringRef part) {
   return StringRef(text).contains_insensitive(part);
 }
 
+/// What takes no longer than a moment to play through.
+static constexpr double kMostLayers = 10000, kMostActions = 1e7;
+
+static std::string whyTooLarge(const Row &row) {
+  const double devices = row.number("tp") * row.number("pp");
+  const double stages = row.number("pp") * static_cast<double>(row.integer("vp", 1));
+  const double layers = row.number("layers");
+  if (layers > kMostLayers)
+    return "more than 10,000 layers";
+  if (stages > layers + 2)
+    return "more stages than layers, embedding and head";
+  if (devices > row.number("gpus"))
+    return "tp and pp need more devices than there are";
+  if (row.number("gbs") / row.number("mbs") * stages > kMostActions)
+    return "more micro-batches than can be played through";
+  return "";
+}
+
 std::string whyLeftOut(const Row &row) {
   if (!row.has("iter_time_s") && !row.has("iter_time_derived_s"))
     return "no step time is measured";
@@ -30,7 +48,7 @@ std::string whyLeftOut(const Row &row) {
     return "recompute is not stated";
   if (deviceName(row.text("gpu_class"), row.text("gpu")).empty())
     return "no description of the device \"" + row.text("gpu_class") + "\"";
-  return "";
+  return whyTooLarge(row);
 }
 
 std::string deviceName(const std::string &gpuClass, const std::string &gpu) {
@@ -53,15 +71,15 @@ std::string deviceName(const std::string &gpuClass, const std::string &gpu) {
 static std::optional<double> networkOf(const std::string &text, int64_t perNode) {
   std::smatch m;
   const double node = 8. * static_cast<double>(perNode);
-  static const std::regex perDevice("([0-9]+) ?Gb/s RDMA per GPU");
+  static const std::regex perDevice("([0-9]{1,9}) ?Gb/s RDMA per GPU");
   static const std::regex several(
-      "^(?:[^,]*[ :])?([0-9]+)x ?(?:Omni-Path |HDR |NDR )?([0-9]+) ?Gb");
-  static const std::regex whole("([0-9]+) ?Gbps");
+      "^(?:[^,]*[ :])?([0-9]{1,9})x ?(?:Omni-Path |HDR |NDR )?([0-9]{1,9}) ?Gb");
+  static const std::regex whole("([0-9]{1,9}) ?Gbps");
   if (std::regex_search(text, m, perDevice))
     return std::stod(m[1]) * 1e9 / 8;
   if (says(text, "per node") && std::regex_search(text, m, several))
     return std::stod(m[1]) * std::stod(m[2]) * 1e9 / node;
-  static const std::regex inText("([0-9]+)x ?(?:Omni-Path |HDR )?([0-9]+) ?Gb");
+  static const std::regex inText("([0-9]{1,9})x ?(?:Omni-Path |HDR )?([0-9]{1,9}) ?Gb");
   if (says(text, "per node") && std::regex_search(text, m, inText))
     return std::stod(m[1]) * std::stod(m[2]) * 1e9 / node;
   if (std::regex_search(text, m, whole))
@@ -171,7 +189,7 @@ static cost::Recompute recomputeOf(const Row &row) {
 static void setSharing(const Row &row, cost::Layout &layout) {
   const std::string &zero = row.text("zero");
   std::smatch m;
-  static const std::regex groups("groups of ([0-9]+)");
+  static const std::regex groups("groups of ([0-9]{1,9})");
   using enum cost::Sharing;
   if (says(zero, "GRAD_OP"))
     layout.sharing = Gradients;

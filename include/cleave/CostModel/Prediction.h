@@ -20,6 +20,7 @@ struct LayerParts {
 
   Seconds sum() const { return products + scores + passes + tensor + context + experts; }
   LayerParts &operator+=(const LayerParts &o);
+  LayerParts operator*(double times) const;
 };
 
 struct LayerTimes {
