@@ -255,7 +255,7 @@ static constexpr double kPrintedUnit = 1073741824;
 
 std::optional<double> measuredMemory(const Row &row) {
   const double shown = row.number("mem_gb");
-  if (shown <= 0 || row.has("moe_experts"))
+  if (shown <= 0)
     return std::nullopt;
   return shown * kPrintedUnit;
 }
