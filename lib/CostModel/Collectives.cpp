@@ -6,7 +6,7 @@ namespace cleave::cost {
 
 /// From how many devices on the switch adds.
 static constexpr int64_t kSwitchRanks = 6;
-/// Of the network's rate in exchanges of everyone with everyone (costmodel.md 3.4). Inside a
+/// Of the network's rate in exchanges of everyone with everyone. Inside a
 /// domain they run at the links' rate (collectives.csv).
 static constexpr double kAllToAllNetwork = 0.85;
 

@@ -6,9 +6,9 @@ namespace cleave::cost {
 
 /// Of the memory's bandwidth, in the operands of a product.
 static constexpr double kProductStreaming = 0.8;
-/// Without splitting, most of an unfilled wave is lost (cuBLAS 11; costmodel.md 3.1).
+/// Without splitting, most of an unfilled wave is lost (cuBLAS 11).
 static constexpr double kUnsplitWaves = 0.8;
-/// Rows of a group at which a grouped product has half its rate (costmodel.md 4, prior).
+/// Rows of a group at which a grouped product has half its rate.
 static constexpr double kHalfRows = 300;
 
 /// Multiprocessor time given by used, over the best tile's share of the rate.
@@ -82,7 +82,7 @@ Seconds scoresTime(const Device &device, const std::string &kernel, const Scores
   OperationsPerSecond rate = (backward ? it->second.backward : it->second.forward) * clock;
   const double keys = windowed ? *s.window : s.causal ? s.keys / 2 : s.keys;
   if (!isShort) {
-    // A causal mask halves the work and makes the ramp 2.7 times as long (costmodel.md 3.2).
+    // A causal mask halves the work and makes the ramp 2.7 times as long.
     const double ramp = s.causal ? 2.7 * 250 : 250;
     rate = rate / (1 + ramp / (windowed ? *s.window : s.keys));
     if (s.keyWidth <= 64)

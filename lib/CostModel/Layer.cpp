@@ -3,22 +3,21 @@
 #include "cleave/CostModel/Collectives.h"
 #include "cleave/CostModel/Kernels.h"
 #include "cleave/CostModel/Prediction.h"
+#include "lib/CostModel/Step.h"
 #include "llvm/ADT/STLExtras.h"
 #include <numeric>
 #include <set>
 
 namespace cleave::cost {
 
-/// Compute slows down by this share of the exchanges that run beside it (costmodel.md 4, prior).
-static constexpr double kBeside = 0.15;
-/// Memory passes of the backward, against those of the forward (costmodel.md 3.3).
+/// Memory passes of the backward, against those of the forward.
 static constexpr double kBackwardPasses = 1.7;
 /// The share of a statistic's bytes that the forward moves.
 static constexpr double kStatisticForward = 0.4;
-/// What "some" recomputation repeats of a forward (costmodel.md 3.5).
+/// What "some" recomputation repeats of a forward.
 static constexpr double kSomeRecomputed = 0.45;
 /// Rows of experts go in pieces of unequal sizes, at a share of the links' rate that equal ones
-/// reach (costmodel.md 3.4, prior: 0.55 of the data sheet's).
+/// reach.
 static constexpr double kUnevenExperts = 0.69;
 /// Launches of a backward, against those of the forward.
 static constexpr double kBackwardLaunches = 1.6;
@@ -270,8 +269,8 @@ private:
                           (cuts.plain.gathered(s.keys) + cuts.plain.gathered(s.values)));
         const Group group{layout.context, std::max<int64_t>(1, device.link.domain / layout.tensor)};
         const Seconds time = exchangeTime(device, Exchange::AllGather, group, bytes);
-        forward().context += above(time, ahead) + kBeside * std::min(time, ahead);
-        backward().context += above(2 * time, back) + kBeside * std::min(2 * time, back);
+        forward().context += above(time, ahead) + kSlowedBeside * std::min(time, ahead);
+        backward().context += above(2 * time, back) + kSlowedBeside * std::min(2 * time, back);
       }
     }
   }

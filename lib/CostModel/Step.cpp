@@ -5,16 +5,16 @@
 
 namespace cleave::cost {
 
-/// A step is longer by this for each doubling of the domains (costmodel.md 4, prior): the
+/// A step is longer by this for each doubling of the domains: the
 /// slowest of many.
 static constexpr double kSlowestOfMany = 0.01;
 /// Error bars (90th percentile of published rows; docs/CostModel.md).
 static constexpr double kDenseError = 0.22, kExpertError = 0.35;
-/// Copies around the exchanges of shared parameters, for each element (costmodel.md 3.3).
+/// Copies around the exchanges of shared parameters, for each element.
 static constexpr Bytes kGatherCopies{4}, kReduceCopies{10};
 /// Devices of a host, between which nothing is slowed by others.
 static constexpr double kNode = 8;
-/// The part of a send that others see, where it is overlapped (costmodel.md 3.6).
+/// The part of a send that others see, where it is overlapped.
 static constexpr double kSendSeen = 0.25;
 
 Group StepInput::plainGroup() const {

@@ -7,7 +7,7 @@
 
 namespace cleave::cost {
 
-/// Compute slows down by this share of the exchanges that run beside it (costmodel.md 4, prior).
+/// Compute slows down by this share of the exchanges that run beside it.
 inline constexpr double kSlowedBeside = 0.15;
 
 /// All that a step is made of, before it is added up.

@@ -262,7 +262,7 @@ std::optional<double> measuredMemory(const Row &row) {
 
 std::optional<double> shownMemory(const Row &row, cost::Bytes bytes) {
   const std::string &note = row.text("mem_note");
-  // What an allocator reserves above its peak, and the context of the driver (costmodel.md 3.7).
+  // What an allocator reserves above its peak, and the context of the driver.
   constexpr double reserved = 1.05, context = 1e9, all = 2.5e9;
   if (says(note, "nvidia-smi") || says(note, "first/last node"))
     return bytes.value * reserved + all;
