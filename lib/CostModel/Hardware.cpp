@@ -10,7 +10,8 @@ namespace {
 
 constexpr rt::NumberRange kPositive{.min = 0, .minExcluded = true};
 constexpr rt::NumberRange kNotNegative{.min = 0};
-constexpr std::pair<const char *, Width> kWidths[] = {{"bf16", 16}, {"fp8", 8}, {"fp4", 4}};
+constexpr std::pair<const char *, Width> kWidths[] = {
+    {"fp32", 32}, {"bf16", 16}, {"fp8", 8}, {"fp4", 4}};
 
 /// Reads one object of the file; the questions are `ask`'s.
 template <typename Ask> void readPart(rt::ObjectReader &in, const char *key, Ask ask) {
@@ -34,7 +35,6 @@ std::map<Width, OperationsPerSecond> readRates(rt::ObjectReader &in) {
   for (auto [key, width] : kWidths)
     if (auto rate = in.number(key, kPositive))
       rates[width] = OperationsPerSecond(*rate);
-  in.number("fp32", kPositive);
   in.require("bf16");
   return rates;
 }
@@ -106,6 +106,8 @@ void readLink(rt::ObjectReader &in, LinkCurve &link) {
   link.hop = Seconds(need(in, "hop", kNotNegative));
   link.ramp = Seconds(need(in, "ramp", kNotNegative));
   link.bandwidth = BytesPerSecond(need(in, "bandwidth"));
+  if (auto peak = in.number("peak", kPositive))
+    link.peak = BytesPerSecond(*peak);
   link.inSwitch = in.number("in_switch", kPositive).value_or(1);
   constexpr std::pair<const char *, Exchange> kinds[] = {
       {"all_gather", Exchange::AllGather},
@@ -125,7 +127,11 @@ void readLink(rt::ObjectReader &in, LinkCurve &link) {
 
 OperationsPerSecond Device::rateOf(Width width) const {
   auto it = product.rate.lower_bound(width);
-  return it == product.rate.end() ? product.rate.rbegin()->second : it->second;
+  if (it != product.rate.end())
+    return it->second;
+  const auto &[widest, rate] = *product.rate.rbegin();
+  auto wide = peak.find(width), narrow = peak.find(widest);
+  return wide == peak.end() || narrow == peak.end() ? rate : rate * (wide->second / narrow->second);
 }
 
 double Device::depthOf(Width width) const {
@@ -163,6 +169,12 @@ rt::StatusOr<Device> readDevice(const std::string &share, const std::string &nam
     device.network.start = Seconds(need(part, "start", kNotNegative));
     device.network.hop = Seconds(need(part, "hop", kNotNegative));
   });
+  if (auto power = in.object("power")) {
+    device.power = need(*power, "watts");
+    power->require("source");
+    power->string("source");
+    in.absorb(power->finish());
+  }
   if (rt::Status s = in.finish(); !s.ok())
     return s;
   return device;

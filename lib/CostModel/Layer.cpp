@@ -58,12 +58,18 @@ Cuts cutsOf(const KindWork &kind, const Layout &layout) {
     // Key heads take the part of the axis that divides them, the queries of a head the rest.
     const int64_t heads = std::max<int64_t>(1, sizeOf(kind, "kv_head"));
     const int64_t keys = std::gcd(layout.tensor, heads);
-    plain.tensorDims = {"kv_head", "group", "ffn", "vocab"};
+    plain.tensorDims = {"kv_head", "group", "ffn"};
     plain.ways["kv_head"] = static_cast<double>(keys);
     plain.ways["group"] = static_cast<double>(layout.tensor / keys);
-    plain.ways["ffn"] = plain.ways["vocab"] = plain.tensor;
-    // Tokens go to experts from all tensor ranks alike.
-    if (layout.sequence)
+    plain.ways["ffn"] = plain.tensor;
+    if (layout.vocabulary) {
+      plain.tensorDims.push_back("vocab");
+      plain.ways["vocab"] = plain.tensor;
+    }
+    // Tokens go to experts from all tensor ranks alike, or each of these has a part of the expert.
+    if (layout.expertWidth)
+      cuts.routed.ways["ffn"] = plain.tensor;
+    else if (layout.sequence)
       cuts.routed.ways["sequence"] *= plain.tensor;
     cuts.routed.sequence = false;
   }
@@ -166,25 +172,25 @@ private:
       });
     });
     // The classifier and routers stay in 16 bits.
-    const Width width = isStatistic ? 16 : layout.width;
+    const Width width = isStatistic ? std::max(16, layout.width) : layout.width;
     // Input and gradient are cast once each; the weights' gradient takes them as they are.
     auto product = [&](double m, double n, double k, double resultBytes, bool casts) {
       return productTime(device, {m, n, k, width, resultBytes, casts, isBlockScaled()}, clock,
                          host.splitsWaves);
     };
-    const Seconds ahead = product(rows, columns, summed, 2, true);
+    const Seconds ahead = product(rows, columns, summed, valueBytes(), true);
     forward().products += ahead;
     if (llvm::all_of(group, [](const Product *p) { return p->isLast; }))
       last += ahead;
     const bool adds = host.accumulate == Bytes();
-    const Seconds weights = product(columns, summed, rows, adds ? 8 : 2, false);
+    const Seconds weights = product(columns, summed, rows, adds ? 8 : valueBytes(), false);
     backward().passes += streamTime(device, host.accumulate * (columns * summed));
-    backward().products += product(rows, summed, columns, 2, true) + weights;
+    backward().products += product(rows, summed, columns, valueBytes(), true) + weights;
     times.weightGradients += weights;
     if (enters && isNewInput)
-      exchangeTensor(Bytes(rows * summed * 2), /*enters=*/true);
+      exchangeTensor(Bytes(rows * summed * valueBytes()), /*enters=*/true);
     if (leaves && !enters)
-      exchangeTensor(Bytes(rows * columns * 2), /*enters=*/false);
+      exchangeTensor(Bytes(rows * columns * valueBytes()), /*enters=*/false);
   }
 
   /// Into the tensor ranks' part of a layer, or out of it.
@@ -214,35 +220,53 @@ private:
     backward().products += product(rows, summed, columns, true) + weights;
     times.weightGradients += weights;
     experts = here;
-    if (first.spreads && isNewInput)
+    const double tokens = rows / choicesOf(first);
+    if (first.spreads && isNewInput) {
       moveRows(first, rows, summed, layout.expert > 1 ? 2 : 1);
+      if (cutsWidth())
+        exchangeTensor(Bytes(tokens * summed * valueBytes()), /*enters=*/true);
+    }
     for (const Product *p : group)
-      if (p->gathers)
-        moveRows(*p, rows, cuts.routed.gathered(p->columns), 1);
+      if (p->gathers) {
+        const double width = cuts.routed.gathered(p->columns);
+        moveRows(*p, rows, width, 1);
+        if (cutsWidth())
+          exchangeTensor(Bytes(tokens * width * valueBytes()), /*enters=*/false);
+      }
+  }
+
+  bool cutsWidth() const { return layout.expertWidth && layout.tensor > 1; }
+  double valueBytes() const { return layout.valueBytes().value; }
+
+  /// Rows that are made of each token.
+  static double choicesOf(const Product &product) {
+    double choices = 1;
+    for (const Extent &row : product.rows)
+      if (row.size > 0)
+        choices *= static_cast<double>(row.size);
+    return choices;
   }
 
   /// Rows of all choices are sorted by expert, and go to the rank that has it, or back.
   void moveRows(const Product &product, double rows, double width, int copies) {
-    const Seconds copy = streamTime(device, Bytes(rows * width * 4 * copies * host.memoryPasses));
+    const Seconds copy =
+        streamTime(device, Bytes(rows * width * 2 * valueBytes() * copies * host.memoryPasses));
     forward().passes += copy;
     backward().passes += kBackwardPasses * copy;
     pieces += copies;
     if (layout.expert <= 1)
       return;
-    double choices = 1;
-    for (const Extent &row : product.rows)
-      if (row.size > 0)
-        choices *= static_cast<double>(row.size);
+    const double choices = choicesOf(product);
     const int64_t near =
         std::min(layout.expert, std::max<int64_t>(1, device.link.domain / layout.tensor));
     const auto domains = (layout.expert + near - 1) / near;
     Seconds time = exchangeTime(device, Exchange::AllToAll, {near, near},
-                                Bytes(rows * width * 2 / kUnevenExperts));
+                                Bytes(rows * width * valueBytes() / kUnevenExperts));
     if (domains > 1) {
       // A token crosses once for each domain that has one of its experts.
       const double crossing = rows / choices * std::min(choices, static_cast<double>(domains));
       time = std::max(time, exchangeTime(device, Exchange::AllToAll, {domains, 1},
-                                         Bytes(crossing * width * 2)));
+                                         Bytes(crossing * width * valueBytes())));
     }
     forward().experts += (1 - host.hiddenExperts) * time;
     backward().experts += (1 - host.hiddenExperts) * time;
@@ -265,7 +289,7 @@ private:
       backward().scores += back;
       ++pieces;
       if (layout.context > 1) {
-        const Bytes bytes(2 * static_cast<double>(layout.context) *
+        const Bytes bytes(valueBytes() * static_cast<double>(layout.context) *
                           (cuts.plain.gathered(s.keys) + cuts.plain.gathered(s.values)));
         const Group group{layout.context, std::max<int64_t>(1, device.link.domain / layout.tensor)};
         const Seconds time = exchangeTime(device, Exchange::AllGather, group, bytes);
@@ -302,7 +326,7 @@ private:
         elements += elementsOf(write.extents);
     }
     for (const auto &[chain, elements] : chains) {
-      const Seconds time = streamTime(device, Bytes(elements * 2 * host.memoryPasses));
+      const Seconds time = streamTime(device, Bytes(elements * valueBytes() * host.memoryPasses));
       forward().passes += time;
       backward().passes += kBackwardPasses * time;
       ++pieces;
@@ -311,7 +335,7 @@ private:
 
   /// A device that waits for its host takes the host's time; near each other both show.
   void addHost() {
-    const double perExpert = layout.width == 16   ? host.launchesPerExpert16
+    const double perExpert = layout.width >= 16   ? host.launchesPerExpert16
                              : layout.blockScaled ? host.launchesPerExpertScaled
                                                   : host.launchesPerExpert8;
     const Seconds launching = host.launch * (pieces * host.launchesPerPiece + experts * perExpert);

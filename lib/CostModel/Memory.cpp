@@ -5,8 +5,6 @@
 
 namespace cleave::cost {
 
-/// A bf16 copy of the weights, and fp32 master weights with two moments.
-static constexpr Bytes kWeight{2}, kOptimizer{12};
 /// Scores that are kept: of the softmax, of its dropout, and the mask.
 static constexpr double kScoreBytes = 5;
 /// Gradients of the scores behind dropout, behind the softmax and before it.
@@ -14,14 +12,22 @@ static constexpr double kScoreGradients = 6;
 
 namespace {
 
+/// What a layer's own memory depends on.
+struct LayerInput {
+  const HostProfile &host;
+  const Layout &layout;
+
+  double valueBytes() const { return layout.valueBytes().value; }
+};
+
 /// What goes from one layer to the next, on a rank.
-double keptOf(const StepInput &in, const KindWork &kind) {
+double keptOf(const LayerInput &in, const KindWork &kind) {
   const Cut cut = cutsOf(kind, in.layout).plain;
   return in.layout.sequence ? cut.elements(kind.output) : cut.gathered(kind.output);
 }
 
 /// All that the backward of one layer reads, for one micro-batch.
-Bytes wholeOf(const StepInput &in, const KindWork &kind) {
+Bytes wholeOf(const LayerInput &in, const KindWork &kind) {
   const Cuts cuts = cutsOf(kind, in.layout);
   auto elements = [&](const Extents &extents) {
     return isRouted(kind, extents) ? cuts.routed.gathered(extents) : cuts.plain.elements(extents);
@@ -29,7 +35,7 @@ Bytes wholeOf(const StepInput &in, const KindWork &kind) {
   double bytes = in.host.dropoutMasks * keptOf(in, kind);
   for (const Saved &saved : kind.saved)
     if (!saved.isInner || !in.host.fusesElementwise)
-      bytes += elements(saved.extents) * (saved.isFactor ? in.layout.width / 8. : 2);
+      bytes += elements(saved.extents) * (saved.isFactor ? in.layout.width / 8. : in.valueBytes());
   if (in.host.attention == "unfused" && in.layout.recompute != Recompute::Scores)
     for (const Scores &s : kind.scores)
       bytes += kScoreBytes * cuts.plain.gathered(s.queries) /
@@ -40,7 +46,7 @@ Bytes wholeOf(const StepInput &in, const KindWork &kind) {
 
 /// The first, third, … product's result in the order of the layer, what attention makes and what
 /// comes in (torchtitan's "op").
-Bytes someOf(const StepInput &in, const KindWork &kind) {
+Bytes someOf(const LayerInput &in, const KindWork &kind) {
   const Cuts cuts = cutsOf(kind, in.layout);
   double elements = keptOf(in, kind);
   for (size_t i = 0; i < kind.products.size(); i += 2) {
@@ -50,12 +56,12 @@ Bytes someOf(const StepInput &in, const KindWork &kind) {
   }
   for (const Scores &s : kind.scores)
     elements += cuts.plain.gathered(s.queries);
-  return Bytes(2 * elements);
+  return Bytes(in.valueBytes() * elements);
 }
 
 /// Activations of one layer that wait for its backward, for one micro-batch.
-Bytes savedOf(const StepInput &in, const KindWork &kind) {
-  const Bytes kept(2 * keptOf(in, kind)), whole = wholeOf(in, kind);
+Bytes savedOf(const LayerInput &in, const KindWork &kind) {
+  const Bytes kept(in.valueBytes() * keptOf(in, kind)), whole = wholeOf(in, kind);
   switch (in.layout.recompute) {
   case Recompute::All:
     return kept;
@@ -74,13 +80,14 @@ Bytes savedOf(const StepInput &in, const KindWork &kind) {
 
 /// What the backward of a layer holds beside what was saved: values that are computed again, and
 /// gradients of the largest piece's result and input, of scores three tensors.
-Bytes workingOf(const StepInput &in, const KindWork &kind) {
+Bytes workingOf(const LayerInput &in, const KindWork &kind) {
   const Cuts cuts = cutsOf(kind, in.layout);
   double largest = 0;
   for (const Product &p : kind.products) {
     const Cut &cut = p.isPicked ? cuts.routed : cuts.plain;
     const double rows = cut.gathered(p.rows);
-    largest = std::max(largest, 2 * rows * (cut.gathered(p.columns) + cut.gathered(p.summed)));
+    largest = std::max(largest,
+                       in.valueBytes() * rows * (cut.gathered(p.columns) + cut.gathered(p.summed)));
   }
   if (in.host.attention == "unfused")
     for (const Scores &s : kind.scores)
@@ -90,47 +97,28 @@ Bytes workingOf(const StepInput &in, const KindWork &kind) {
   return above(wholeOf(in, kind), savedOf(in, kind)) + Bytes(largest);
 }
 
-/// Logits of the last layer, while it runs.
-Bytes logitsOf(const StepInput &in) {
-  const KindWork &head = in.work.kinds[in.kindOf(in.layers() - 1)];
-  const Cut cut = cutsOf(head, in.layout).plain;
+/// Logits, while the loss is made of them.
+Bytes statisticOf(const LayerInput &in, const KindWork &kind) {
+  const Cut cut = cutsOf(kind, in.layout).plain;
   double most = 0;
-  for (const Pass &pass : head.passes)
+  for (const Pass &pass : kind.passes)
     if (pass.kind == PassKind::Statistic)
       most = std::max(most, cut.gathered(pass.reads.front().extents));
   return in.host.statisticKept * most;
 }
 
-/// Elements of what the last layer takes from the first (tied embeddings), on a rank.
-double tiedOf(const StepInput &in) {
-  const KindWork &first = in.work.kinds[in.kindOf(0)];
-  const KindWork &last = in.work.kinds[in.kindOf(in.layers() - 1)];
-  const Cut cut = cutsOf(last, in.layout).plain;
+/// Elements of what `kind` takes from the first layer (tied embeddings), on a rank.
+double tiedOf(const LayerInput &in, const KindWork &first, const KindWork &kind) {
+  const Cut cut = cutsOf(kind, in.layout).plain;
   double elements = 0;
-  for (const Weight &w : last.weights)
+  for (const Weight &w : kind.weights)
     if (llvm::any_of(first.weights, [&](const Weight &o) { return o.symbol == w.symbol; }))
       elements += cut.gathered(w.extents);
   return elements;
 }
 
-/// `tied`: elements of the layer that the rank has already.
-void addState(const StepInput &in, int64_t layer, double tied, MemoryParts &out) {
-  WeightCount w = in.weightsOf(layer);
-  w.plain -= tied;
-  const auto ways = [&](Group group) {
-    const int64_t shared = in.layout.sharingGroup;
-    return static_cast<double>(shared ? std::min(shared, group.ranks) : group.ranks);
-  };
-  const double all = w.plain + w.experts;
-  const double owned = w.plain / ways(in.plainGroup()) + w.experts / ways(in.expertGroup());
-  const Sharing sharing = in.layout.sharing;
-  out.weights += kWeight * (sharing == Sharing::Parameters ? owned : all);
-  out.gradients += in.host.gradient * (sharing >= Sharing::Gradients ? owned : all);
-  out.optimizer += (kOptimizer + in.host.ownedGradient) * (sharing == Sharing::None ? all : owned);
-}
-
 /// Elements of the largest parameter of a layer on a rank.
-double largestWeightOf(const StepInput &in, const KindWork &kind) {
+double largestWeightOf(const LayerInput &in, const KindWork &kind) {
   const Cuts cuts = cutsOf(kind, in.layout);
   double largest = 0;
   for (const Weight &w : kind.weights)
@@ -138,9 +126,41 @@ double largestWeightOf(const StepInput &in, const KindWork &kind) {
   return largest;
 }
 
+/// Bytes of state of a parameter that a rank has whole, and of one that it shares.
+struct StateBytes {
+  double plainShared = 1, expertsShared = 1;
+  Bytes weight, gradient, optimizer;
+  bool sharesWeights = false, sharesGradients = false, sharesOptimizer = false;
+
+  explicit StateBytes(const StepInput &in) {
+    const auto ways = [&](Group group) {
+      const int64_t shared = in.layout.sharingGroup;
+      return static_cast<double>(shared ? std::min(shared, group.ranks) : group.ranks);
+    };
+    plainShared = ways(in.plainGroup());
+    expertsShared = ways(in.expertGroup());
+    weight = in.layout.weightBytes();
+    gradient = in.host.gradient;
+    optimizer = in.layout.optimizerBytes() + in.host.ownedGradient;
+    sharesWeights = in.layout.sharing == Sharing::Parameters;
+    sharesGradients = in.layout.sharing >= Sharing::Gradients;
+    sharesOptimizer = in.layout.sharing != Sharing::None;
+  }
+
+  /// `tied`: elements of the layer that the rank has already.
+  void add(const WeightCount &w, double tied, MemoryParts &out) const {
+    const double plain = w.plain - tied, all = plain + w.experts;
+    const double owned = plain / plainShared + w.experts / expertsShared;
+    out.weights += weight * (sharesWeights ? owned : all);
+    out.gradients += gradient * (sharesGradients ? owned : all);
+    out.optimizer += optimizer * (sharesOptimizer ? owned : all);
+  }
+};
+
 /// Adds up the layers of a rank.
 struct RankMemory {
   const StepInput &in;
+  const StateBytes &state;
   MemoryParts parts;
   /// Of one micro-batch in flight.
   Bytes saved;
@@ -149,19 +169,21 @@ struct RankMemory {
   bool hasFirst = false;
 
   void add(int64_t layer) {
-    const KindWork &kind = in.work.kinds[in.kindOf(layer)];
+    const LayerMemory &memory = in.memoryOf(layer);
+    const WeightCount &weights = in.weightsOf(layer);
     const bool isLast = layer + 1 == in.layers();
-    addState(in, layer, isLast && hasFirst ? tiedOf(in) : 0, parts);
+    state.add(weights, isLast && hasFirst ? memory.tied : 0, parts);
     hasFirst |= layer == 0;
-    largestLayer = std::max(largestLayer, in.weightsOf(layer).plain + in.weightsOf(layer).experts);
-    largestWeight = std::max(largestWeight, largestWeightOf(in, kind));
+    largestLayer = std::max(largestLayer, weights.plain + weights.experts);
+    largestWeight = std::max(largestWeight, memory.largestWeight);
     if (layer == 0) {
-      saved += Bytes(in.host.dropoutMasks > 0 ? keptOf(in, kind) : 0);
+      // A mask of dropout has a byte for each element.
+      saved += in.host.dropoutMasks > 0 ? memory.handed / in.layout.valueBytes().value : Bytes();
     } else if (!isLast) {
-      saved += savedOf(in, kind);
-      working = std::max(working, workingOf(in, kind));
+      saved += memory.saved;
+      working = std::max(working, memory.working);
     } else {
-      working = std::max(working, logitsOf(in));
+      working = std::max(working, memory.statistic);
     }
   }
 
@@ -170,42 +192,49 @@ struct RankMemory {
     parts.temporary = working + in.host.addedGradient * largestWeight + in.host.buckets;
     // Two gathered layers, and one whose gradients are summed.
     if (in.layout.sharing == Sharing::Parameters)
-      parts.temporary += Bytes(largestLayer * (2 * kWeight.value + 4));
+      parts.temporary += Bytes(largestLayer * (2 * in.layout.weightBytes().value + 4));
     return parts;
   }
 };
 
 } // namespace
 
-MemoryParts memoryOf(const StepInput &in, const StagePlan &plan) {
-  if (plan.begins.empty() || in.layout.pipeline == 1) {
-    RankMemory all{in, {}, {}, {}};
-    for (int64_t i = 0; i < in.layers(); ++i)
-      all.add(i);
-    return all.finish(1);
-  }
-  MemoryParts fullest;
-  const int64_t ranks = in.layout.pipeline;
-  const auto stages = static_cast<int64_t>(plan.begins.size()) - 1;
-  const auto perRank = static_cast<double>(in.layout.stagesPerRank);
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    RankMemory memory{in, {}, {}, {}};
+std::vector<LayerMemory> layerMemory(const ModelWork &work, const HostProfile &host,
+                                     const Layout &layout) {
+  const LayerInput in{host, layout};
+  const KindWork &first = work.kinds[work.layers.front()];
+  std::vector<LayerMemory> memory;
+  for (const KindWork &kind : work.kinds)
+    memory.push_back({savedOf(in, kind), workingOf(in, kind),
+                      Bytes(in.valueBytes() * keptOf(in, kind)), statisticOf(in, kind),
+                      largestWeightOf(in, kind), tiedOf(in, first, kind)});
+  return memory;
+}
+
+std::vector<MemoryParts> memoryOfRanks(const ModelWork &work, const Device &device,
+                                       const HostProfile &host, const Layout &layout,
+                                       const LayerPrices &prices,
+                                       const std::vector<int64_t> &stageBegins,
+                                       const std::vector<int64_t> &inFlight) {
+  const StepInput in{work, device, host, layout, prices};
+  const StateBytes state(in);
+  const auto stages = static_cast<int64_t>(stageBegins.size()) - 1;
+  const auto perRank = static_cast<double>(layout.stagesPerRank);
+  std::vector<MemoryParts> ranks;
+  for (int64_t rank = 0; rank < layout.pipeline; ++rank) {
+    RankMemory memory{in, state, {}, {}, {}};
     memory.parts.rank = rank;
-    for (int64_t s = rank; s < stages; s += ranks) {
-      for (int64_t i = plan.begins[s]; i < plan.begins[s + 1]; ++i)
+    for (int64_t s = rank; s < stages; s += layout.pipeline) {
+      for (int64_t i = stageBegins[s]; i < stageBegins[s + 1]; ++i)
         memory.add(i);
-      const int64_t last = plan.begins[s + 1] - 1;
       // Ranks that have the same keep a part each, as they send it.
-      if (in.host.keepsOutputs && s + 1 < stages)
-        memory.saved += Bytes(2 * keptOf(in, in.work.kinds[in.kindOf(last)]) /
-                              static_cast<double>(in.layout.sequence ? 1 : in.layout.tensor));
+      if (host.keepsOutputs && s + 1 < stages)
+        memory.saved += in.memoryOf(stageBegins[s + 1] - 1).handed /
+                        static_cast<double>(layout.sequence ? 1 : layout.tensor);
     }
-    const MemoryParts here =
-        memory.finish(static_cast<double>(plan.times.inFlight[rank]) / perRank);
-    if (fullest.sum() < here.sum())
-      fullest = here;
+    ranks.push_back(memory.finish(static_cast<double>(inFlight[rank]) / perRank));
   }
-  return fullest;
+  return ranks;
 }
 
 } // namespace cleave::cost

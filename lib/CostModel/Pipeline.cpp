@@ -115,18 +115,36 @@ private:
 
 } // namespace
 
+namespace {
+
+/// The order of a step that a schedule's name stands for.
+struct NamedOrder {
+  ComputeOrder order;
+  /// Gradients of weights are apart, and fill up what is left.
+  bool apart = false, fillsUp = false;
+};
+
+} // namespace
+
+static NamedOrder orderOf(llvm::StringRef name, int64_t ranks, int64_t stages,
+                          int64_t microBatches) {
+  NamedOrder out;
+  out.fillsUp = name == "zb-2p";
+  const Schedule *schedule = findSchedule(out.fillsUp ? "zb-h1" : name);
+  if (!schedule || !schedule->takes(stages / ranks))
+    schedule = findSchedule(stages > ranks ? "interleaved" : "1f1b");
+  out.apart = schedule->name == llvm::StringRef("zb-h1");
+  out.order = schedule->order({ranks, stages, microBatches});
+  return out;
+}
+
 PipelineTimes playPipeline(llvm::StringRef name, int64_t ranks,
                            const std::vector<StageTime> &stages, int64_t microBatches,
                            Seconds transfer, Seconds sent) {
-  const bool fillsUp = name == "zb-2p";
-  const Schedule *schedule = findSchedule(fillsUp ? "zb-h1" : name);
-  const auto count = static_cast<int64_t>(stages.size());
-  if (!schedule || !schedule->takes(count / ranks))
-    schedule = findSchedule(count > ranks ? "interleaved" : "1f1b");
-  const bool apart = schedule->name == llvm::StringRef("zb-h1");
-  const ComputeOrder order = schedule->order({ranks, count, microBatches});
-  PipelineTimes times = Player(order, stages, microBatches, transfer, sent, apart).play();
-  if (fillsUp) {
+  const NamedOrder named = orderOf(name, ranks, static_cast<int64_t>(stages.size()), microBatches);
+  PipelineTimes times =
+      Player(named.order, stages, microBatches, transfer, sent, named.apart).play();
+  if (named.fillsUp) {
     const Seconds busiest = *std::max_element(times.busy.begin(), times.busy.end());
     const Seconds gained = (1 - kLeftOfBubble) * above(times.makespan, busiest);
     times.makespan = times.makespan - gained;
@@ -138,6 +156,25 @@ PipelineTimes playPipeline(llvm::StringRef name, int64_t ranks,
       held = std::min(2 * ranks - 1, microBatches);
   }
   return times;
+}
+
+std::vector<int64_t> inFlightOf(llvm::StringRef schedule, int64_t ranks, int64_t stages,
+                                int64_t microBatches) {
+  const NamedOrder named = orderOf(schedule, ranks, stages, microBatches);
+  const ActionKind last = named.apart ? ActionKind::WeightGradient : ActionKind::Backward;
+  std::vector<int64_t> most;
+  for (const auto &actions : named.order) {
+    int64_t held = 0;
+    most.push_back(0);
+    for (const Action &action : actions)
+      if (action.kind == ActionKind::Forward)
+        most.back() = std::max(most.back(), ++held);
+      else if (action.kind == last)
+        --held;
+    if (named.fillsUp)
+      most.back() = std::min(2 * ranks - 1, microBatches);
+  }
+  return most;
 }
 
 /// Whether the layers fit on `stages` stages of at most `most` each; where they begin.

@@ -35,6 +35,10 @@ PipelineTimes playPipeline(llvm::StringRef schedule, int64_t ranks,
                            const std::vector<StageTime> &stages, int64_t microBatches,
                            Seconds transfer, Seconds sent);
 
+/// The `inFlight` that playing it out comes to, which does not depend on times.
+std::vector<int64_t> inFlightOf(llvm::StringRef schedule, int64_t ranks, int64_t stages,
+                                int64_t microBatches);
+
 /// Deals `costs`, one for each layer, out to `stages` in order; the first layer of each and the
 /// end. Where `balance`, or where blocks do not divide, so that the slowest stage is as fast as can
 /// be; else blocks (all but first and last layer) in equal numbers, those two with one block less

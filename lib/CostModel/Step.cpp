@@ -21,8 +21,13 @@ Group StepInput::plainGroup() const {
   return {layout.data * layout.context, std::max<int64_t>(1, device.link.domain / layout.tensor)};
 }
 
+double slowestOfMany(const Layout &layout) {
+  const double domains = static_cast<double>(layout.devices) / kNode;
+  return domains > 1 ? kSlowestOfMany * std::log2(domains) : 0;
+}
+
 Group StepInput::expertGroup() const {
-  const int64_t ranks = layout.data * layout.context * layout.tensor;
+  const int64_t ranks = layout.data * layout.context * (layout.expertWidth ? 1 : layout.tensor);
   return {std::max<int64_t>(1, ranks / layout.expert),
           std::max<int64_t>(1, device.link.domain / layout.expert)};
 }
@@ -54,8 +59,7 @@ DataExchange dataExchangeOf(const StepInput &in, const WeightCount &weights) {
   return {plain.reduce + experts.reduce, plain.gather + experts.gather};
 }
 
-/// Elements of `weights` whose update a rank does.
-static double ownedOf(const StepInput &in, const WeightCount &weights) {
+double ownedOf(const StepInput &in, const WeightCount &weights) {
   if (in.layout.sharing == Sharing::None)
     return weights.plain + weights.experts;
   const auto ways = [&](Group group) {
@@ -65,36 +69,24 @@ static double ownedOf(const StepInput &in, const WeightCount &weights) {
   return weights.plain / ways(in.plainGroup()) + weights.experts / ways(in.expertGroup());
 }
 
-void addSharedParameters(const StepInput &in, Prediction &out) {
-  const auto beside = [](Seconds compute, Seconds exchange) {
+bool exchangesEachTime(const Layout &layout) {
+  return layout.sharing == Sharing::Parameters || layout.sharing == Sharing::Gradients;
+}
+
+LayerSpan spanOf(const StepInput &in, const LayerTimes &t, const WeightCount &w) {
+  if (!exchangesEachTime(in.layout))
+    return {t.forward, t.back()};
+  const auto beside = [&](Seconds compute, Seconds exchange) {
+    if (!in.host.overlapsData)
+      return compute + exchange;
     return std::max(compute, exchange) + kSlowedBeside * std::min(compute, exchange);
   };
-  Seconds all, alone;
-  double owned = 0;
-  for (int64_t i = 0; i < in.layers(); ++i) {
-    const LayerTimes &t = in.timesOf(i);
-    const WeightCount &w = in.weightsOf(i);
-    const double elements = w.plain + w.experts;
-    const DataExchange x = dataExchangeOf(in, w);
-    const Seconds forward = t.forward + streamTime(in.device, kGatherCopies * elements);
-    const Seconds back =
-        t.back() + streamTime(in.device, (kGatherCopies + kReduceCopies) * elements);
-    const bool again = in.layout.sharing == Sharing::Parameters;
-    all += beside(forward, x.gather);
-    all += beside(back, (again ? x.gather : Seconds()) + x.reduce);
-    alone += t.forward + t.back();
-    owned += ownedOf(in, w);
-    out.layers += t.forwardParts;
-    out.layers += t.backwardParts;
-    out.recompute += t.recompute;
-  }
-  const auto times = static_cast<double>(in.layout.microBatches());
-  out.step = times * all;
-  out.data = times * (all - alone);
-  out.recompute = times * out.recompute;
-  out.update = streamTime(in.device, in.host.update * owned);
-  out.layers = out.layers * times;
-  out.host = times * alone - out.layers.sum() - out.recompute;
+  const double elements = w.plain + w.experts;
+  const DataExchange x = dataExchangeOf(in, w);
+  const Seconds forward = t.forward + streamTime(in.device, kGatherCopies * elements);
+  const Seconds back = t.back() + streamTime(in.device, (kGatherCopies + kReduceCopies) * elements);
+  const bool again = in.layout.sharing == Sharing::Parameters;
+  return {beside(forward, x.gather), beside(back, (again ? x.gather : Seconds()) + x.reduce)};
 }
 
 /// How long after the pipeline's end the exchanges of `rank`'s gradients end, and how long
@@ -145,33 +137,53 @@ static Seconds exposedOn(const StepInput &in, const StagePlan &plan, int64_t ran
   return exposed + kSlowedBeside * above(total, exposed);
 }
 
-StagePlan addPipeline(const StepInput &in, Prediction &out) {
+Sends sendsOf(const StepInput &in) {
   const Layout &layout = in.layout;
-  const int64_t stages = layout.pipeline * layout.stagesPerRank;
+  if (layout.pipeline * layout.stagesPerRank == 1)
+    return {};
+  const bool near = layout.devices <= in.device.link.domain;
+  const Seconds transfer =
+      sendTime(in.device, near, Bytes(in.prices.sent * layout.valueBytes().value));
+  return {transfer, transfer * (in.host.overlapsSends ? kSendSeen : 1)};
+}
+
+std::vector<LayerSpan> spansOf(const StepInput &in) {
+  std::vector<LayerSpan> ofKind(in.work.kinds.size()), spans(in.layers());
+  std::vector<bool> known(ofKind.size());
+  for (int64_t i = 0; i < in.layers(); ++i) {
+    const int kind = in.kindOf(i);
+    if (!known[kind])
+      ofKind[kind] = spanOf(in, in.timesOf(i), in.weightsOf(i));
+    known[kind] = true;
+    spans[i] = ofKind[kind];
+  }
+  return spans;
+}
+
+static std::vector<Seconds> costsOf(const StepInput &in) {
   std::vector<Seconds> costs;
   for (int64_t i = 0; i < in.layers(); ++i)
     costs.push_back(in.timesOf(i).forward + in.timesOf(i).back());
+  return costs;
+}
+
+StagePlan addPipeline(const StepInput &in, Prediction &out) {
+  const Layout &layout = in.layout;
+  const int64_t stages = layout.pipeline * layout.stagesPerRank;
+  const std::vector<LayerSpan> spans = spansOf(in);
   StagePlan plan;
-  plan.begins = stages > 1 ? dealLayers(costs, stages, in.host.balancesStages)
-                           : std::vector<int64_t>{0, in.layers()};
+  plan.begins = stages == 1 ? std::vector<int64_t>{0, in.layers()}
+                : !layout.stageBegins.empty()
+                    ? layout.stageBegins
+                    : dealLayers(costsOf(in), stages, in.host.balancesStages);
   std::vector<StageTime> times(stages);
   for (int64_t s = 0; s < stages; ++s)
     for (int64_t i = plan.begins[s]; i < plan.begins[s + 1]; ++i) {
-      const LayerTimes &t = in.timesOf(i);
-      times[s].forward += t.forward;
-      times[s].backward += t.back();
-      times[s].weightGradients += t.weightGradients;
+      times[s].forward += spans[i].forward;
+      times[s].backward += spans[i].backward;
+      times[s].weightGradients += in.timesOf(i).weightGradients;
     }
-  Seconds transfer, sent;
-  if (stages > 1) {
-    const KindWork &block = in.work.kinds[in.kindOf(in.layers() / 2)];
-    // Ranks that hold the same activations send a part each, and gather it inside.
-    const double elements =
-        cutsOf(block, layout).plain.gathered(block.output) / static_cast<double>(layout.tensor);
-    const bool near = layout.devices <= in.device.link.domain;
-    transfer = sendTime(in.device, near, Bytes(elements * 2));
-    sent = transfer * (in.host.overlapsSends ? kSendSeen : 1);
-  }
+  const auto [transfer, sent] = sendsOf(in);
   plan.times =
       playPipeline(layout.schedule, layout.pipeline, times, layout.microBatches(), transfer, sent);
   const auto &busy = plan.times.busy;
@@ -183,48 +195,80 @@ StagePlan addPipeline(const StepInput &in, Prediction &out) {
       for (int64_t i = plan.begins[s]; i < plan.begins[s + 1]; ++i)
         mine += ownedOf(in, in.weightsOf(i));
     owned = std::max(owned, mine);
-    out.data = std::max(out.data, exposedOn(in, plan, rank));
+    if (!exchangesEachTime(layout))
+      out.data = std::max(out.data, exposedOn(in, plan, rank));
   }
+  out.step = plan.times.makespan + out.data;
   const auto micros = static_cast<double>(layout.microBatches());
   for (int64_t s = busiest; s < stages; s += layout.pipeline)
     for (int64_t i = plan.begins[s]; i < plan.begins[s + 1]; ++i) {
-      out.layers += in.timesOf(i).forwardParts * micros;
-      out.layers += in.timesOf(i).backwardParts * micros;
-      out.recompute += in.timesOf(i).recompute * micros;
+      const LayerTimes &t = in.timesOf(i);
+      out.layers += t.forwardParts;
+      out.layers += t.backwardParts;
+      out.recompute += micros * t.recompute;
+      if (exchangesEachTime(layout))
+        out.data += micros * (spans[i].forward + spans[i].backward - t.forward - t.back());
     }
+  out.layers = out.layers * micros;
   out.bubble = plan.times.makespan - busy[busiest];
-  out.host = above(busy[busiest], out.layers.sum() + out.recompute);
+  out.host = above(busy[busiest], out.layers.sum() + out.recompute +
+                                      (exchangesEachTime(layout) ? out.data : Seconds()));
   out.update = streamTime(in.device, in.host.update * owned);
-  out.step = plan.times.makespan + out.data;
   return plan;
+}
+
+std::vector<int64_t> inFlightOf(const Layout &layout) {
+  return inFlightOf(layout.schedule, layout.pipeline, layout.pipeline * layout.stagesPerRank,
+                    layout.microBatches());
+}
+
+LayerPrices timeLayers(const ModelWork &work, const Device &device, const HostProfile &host,
+                       const Layout &layout) {
+  LayerPrices prices;
+  for (const KindWork &kind : work.kinds) {
+    prices.times.push_back(layerTimes(kind, device, host, layout));
+    prices.weights.push_back(weightsOf(kind, layout));
+  }
+  // Ranks that hold the same activations send a part each, and gather it inside.
+  const KindWork &block = work.kinds[work.layers[work.layers.size() / 2]];
+  prices.sent =
+      cutsOf(block, layout).plain.gathered(block.output) / static_cast<double>(layout.tensor);
+  // Embedding and head are not computed again.
+  for (int edge : {work.layers.front(), work.layers.back()})
+    prices.times[edge].recompute = {};
+  return prices;
+}
+
+LayerPrices priceLayers(const ModelWork &work, const Device &device, const HostProfile &host,
+                        const Layout &layout) {
+  LayerPrices prices = timeLayers(work, device, host, layout);
+  prices.memory = layerMemory(work, host, layout);
+  return prices;
 }
 
 Prediction predict(const ModelWork &work, const Device &device, const HostProfile &host,
                    const Layout &layout) {
-  StepInput in{work, device, host, layout, {}, {}};
-  bool hasExperts = false;
-  for (const KindWork &kind : work.kinds) {
-    in.times.push_back(layerTimes(kind, device, host, layout));
-    in.weights.push_back(weightsOf(kind, layout));
-    hasExperts |= in.weights.back().experts > 0;
-  }
-  // Embedding and head are not computed again.
-  for (int64_t edge : {int64_t(0), in.layers() - 1})
-    in.times[in.kindOf(edge)].recompute = {};
+  return predict(work, device, host, layout, priceLayers(work, device, host, layout));
+}
+
+Prediction predict(const ModelWork &work, const Device &device, const HostProfile &host,
+                   const Layout &layout, const LayerPrices &prices) {
+  const StepInput in{work, device, host, layout, prices};
   Prediction out;
-  StagePlan plan;
-  const bool shares = layout.sharing == Sharing::Parameters || layout.sharing == Sharing::Gradients;
-  if (shares)
-    addSharedParameters(in, out);
-  else
-    plan = addPipeline(in, out);
+  const StagePlan plan = addPipeline(in, out);
   out.fixed = host.step;
   out.step += out.update + out.fixed;
-  const double domains = static_cast<double>(layout.devices) / kNode;
-  const double slowest = domains > 1 ? kSlowestOfMany * std::log2(domains) : 0;
+  const double slowest = slowestOfMany(layout);
   out.fixed += out.step * slowest;
   out.step = out.step * (1 + slowest);
-  out.memory = memoryOf(in, plan);
+  out.stageBegins = plan.begins;
+  out.memoryOfRanks =
+      memoryOfRanks(work, device, host, layout, prices, plan.begins, plan.times.inFlight);
+  out.memory = *std::max_element(
+      out.memoryOfRanks.begin(), out.memoryOfRanks.end(),
+      [](const MemoryParts &a, const MemoryParts &b) { return a.sum() < b.sum(); });
+  const bool hasExperts = std::any_of(prices.weights.begin(), prices.weights.end(),
+                                      [](const WeightCount &w) { return w.experts > 0; });
   out.errorBar = hasExperts ? kExpertError : kDenseError;
   return out;
 }

@@ -16,13 +16,12 @@ struct StepInput {
   const Device &device;
   const HostProfile &host;
   const Layout &layout;
-  /// By kind.
-  std::vector<LayerTimes> times;
-  std::vector<WeightCount> weights;
+  const LayerPrices &prices;
 
   int kindOf(int64_t layer) const { return work.layers[layer]; }
-  const LayerTimes &timesOf(int64_t layer) const { return times[kindOf(layer)]; }
-  const WeightCount &weightsOf(int64_t layer) const { return weights[kindOf(layer)]; }
+  const LayerTimes &timesOf(int64_t layer) const { return prices.times[kindOf(layer)]; }
+  const WeightCount &weightsOf(int64_t layer) const { return prices.weights[kindOf(layer)]; }
+  const LayerMemory &memoryOf(int64_t layer) const { return prices.memory[kindOf(layer)]; }
   int64_t layers() const { return static_cast<int64_t>(work.layers.size()); }
 
   /// Replicas of a layer that share or sum its state, and those of an expert's.
@@ -36,15 +35,32 @@ struct DataExchange {
 };
 DataExchange dataExchangeOf(const StepInput &in, const WeightCount &weights);
 
-/// The step where all layers are on each rank and parameters are gathered for each.
-void addSharedParameters(const StepInput &in, Prediction &out);
+/// Whether each micro-batch gathers parameters, or sums gradients.
+bool exchangesEachTime(const Layout &layout);
+/// Forward and backward of a layer with such exchanges beside them.
+struct LayerSpan {
+  Seconds forward, backward;
+};
+LayerSpan spanOf(const StepInput &in, const LayerTimes &times, const WeightCount &weights);
+/// Of all layers; those of a kind are alike.
+std::vector<LayerSpan> spansOf(const StepInput &in);
+
+/// How long a value is on its way to the next stage, and what those who compute lose by it.
+struct Sends {
+  Seconds transfer, sent;
+};
+Sends sendsOf(const StepInput &in);
+
+/// Elements of `weights` whose update a rank does.
+double ownedOf(const StepInput &in, const WeightCount &weights);
+/// A step is longer by this share, since it waits for the slowest of many hosts.
+double slowestOfMany(const Layout &layout);
+
 /// The step of a pipeline of any length (1: none), with state kept or shared.
 struct StagePlan {
   std::vector<int64_t> begins;
   PipelineTimes times;
 };
 StagePlan addPipeline(const StepInput &in, Prediction &out);
-
-MemoryParts memoryOf(const StepInput &in, const StagePlan &plan);
 
 } // namespace cleave::cost

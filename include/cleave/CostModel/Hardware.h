@@ -68,8 +68,9 @@ struct LinkCurve {
   /// Devices that the links join.
   int64_t domain = 1;
   Seconds start, hop, ramp;
-  /// Bytes/s of one device and direction, as reached by large exchanges.
+  /// Bytes/s of one device and direction, as reached by large exchanges, and of the data sheet.
   BytesPerSecond bandwidth;
+  std::optional<BytesPerSecond> peak;
   /// Times the bandwidth where the switch itself adds (6 devices or more).
   double inSwitch = 1;
   /// By `Exchange`: rings, trees and messages to everyone do not use the links alike.
@@ -90,6 +91,8 @@ struct Device {
   std::string name;
   Bytes memory;
   BytesPerSecond bandwidth;
+  /// W at full load.
+  std::optional<double> power;
   /// Of the data sheet, dense, by width.
   std::map<Width, OperationsPerSecond> peak;
   ProductCurve product;
@@ -105,7 +108,8 @@ struct Device {
   LinkCurve link;
   NetworkCurve network;
 
-  /// The rate for `width`, or that of the next wider one.
+  /// The rate for `width`, or that of the next wider one; of none as wide, as much less than that
+  /// of the widest as their peaks differ.
   OperationsPerSecond rateOf(Width width) const;
   double depthOf(Width width) const;
   /// Of matrix products in a step.

@@ -9,6 +9,7 @@
 #include "cleave/CostModel/Hardware.h"
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace cleave::cost {
 
@@ -43,8 +44,14 @@ struct Layout {
   int64_t tensor = 1, context = 1, pipeline = 1, expert = 1, data = 1;
   /// Activations between blocks are cut along the sequence by the tensor axis.
   bool sequence = false;
+  /// Embedding, classifier and loss are cut along the vocabulary by the tensor axis.
+  bool vocabulary = true;
+  /// The tensor axis cuts the width of each expert; else experts are dealt out over its ranks too.
+  bool expertWidth = false;
   /// Stages on each rank of the pipeline.
   int64_t stagesPerRank = 1;
+  /// The first layer of each stage, and the number of layers; empty: they are dealt out.
+  std::vector<int64_t> stageBegins;
   /// A schedule of lib/Schedule, or "zb-2p".
   std::string schedule = "1f1b";
   Sharing sharing = Sharing::None;
@@ -54,13 +61,19 @@ struct Layout {
   int64_t microBatch = 1, globalBatch = 1;
   /// Tokens.
   int64_t sequenceLength = 1;
-  /// Of the operands of matrix products in layers.
+  /// Of the operands of matrix products in layers; 32: everything is fp32.
   Width width = 16;
   /// Low-precision operands have a scale for each small block (mxfp8, nvfp4).
   bool blockScaled = false;
   /// What is gathered of a shared parameter, for each element.
   Bytes gathered{2};
   Recompute recompute = Recompute::None;
+
+  /// Of what layers make, of the weights that they compute with, and of what the update keeps
+  /// for each parameter: two moments, and fp32 weights beside narrower ones.
+  Bytes valueBytes() const { return Bytes(width > 16 ? 4 : 2); }
+  Bytes weightBytes() const { return valueBytes(); }
+  Bytes optimizerBytes() const { return Bytes(width > 16 ? 8 : 12); }
 
   /// Micro-batches of a step.
   int64_t microBatches() const {

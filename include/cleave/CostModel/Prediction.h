@@ -53,7 +53,41 @@ struct WeightCount {
 };
 WeightCount weightsOf(const KindWork &kind, const Layout &layout);
 
-/// Memory of the fullest rank.
+/// What one layer keeps of one micro-batch.
+struct LayerMemory {
+  /// From its forward to its backward; what the latter holds besides; what it hands on.
+  Bytes saved, working, handed;
+  /// Logits while the loss is made.
+  Bytes statistic;
+  /// Elements of its largest parameter, and of what it takes from the first layer (tied
+  /// embeddings).
+  double largestWeight = 0, tied = 0;
+
+  /// Of a micro-batch `times` as large.
+  LayerMemory operator*(double times) const {
+    return {saved * times, working * times, handed * times, statistic * times, largestWeight, tied};
+  }
+};
+
+/// What a layer takes, by kind. It depends on tensor, context, expert, sequence, micro-batch,
+/// widths and recomputation alone, so that layouts that have these in common can share it.
+struct LayerPrices {
+  std::vector<LayerTimes> times;
+  std::vector<WeightCount> weights;
+  std::vector<LayerMemory> memory;
+  /// Elements that a rank sends to the next stage.
+  double sent = 0;
+};
+LayerPrices priceLayers(const ModelWork &work, const Device &device, const HostProfile &host,
+                        const Layout &layout);
+/// Times and weights alone, and memory alone, of which what depends on it is in proportion to the
+/// micro-batch.
+LayerPrices timeLayers(const ModelWork &work, const Device &device, const HostProfile &host,
+                       const Layout &layout);
+std::vector<LayerMemory> layerMemory(const ModelWork &work, const HostProfile &host,
+                                     const Layout &layout);
+
+/// Memory of a rank of the pipeline, the fullest one if it is not said of which.
 struct MemoryParts {
   /// `temporary`: logits, or what a layer's backward makes, whichever is more; gathered
   /// parameters, gradients on their way, buffers of exchanges.
@@ -70,11 +104,28 @@ struct Prediction {
   LayerParts layers;
   Seconds host, recompute, bubble, data, update, fixed;
   MemoryParts memory;
+  /// Of each rank of the pipeline.
+  std::vector<MemoryParts> memoryOfRanks;
+  /// The first layer of each stage, and the number of layers.
+  std::vector<int64_t> stageBegins;
   /// Relative, at the 90th percentile of published rows of this kind.
   double errorBar = 0;
 };
 
 Prediction predict(const ModelWork &work, const Device &device, const HostProfile &host,
                    const Layout &layout);
+/// The same with what `priceLayers` says of `layout`.
+Prediction predict(const ModelWork &work, const Device &device, const HostProfile &host,
+                   const Layout &layout, const LayerPrices &prices);
+
+/// Micro-batches × stages in flight on each rank of the pipeline, as `memoryOfRanks` wants them;
+/// they don't depend on times.
+std::vector<int64_t> inFlightOf(const Layout &layout);
+/// Memory of each rank of the pipeline whose stages begin at `stageBegins`.
+std::vector<MemoryParts> memoryOfRanks(const ModelWork &work, const Device &device,
+                                       const HostProfile &host, const Layout &layout,
+                                       const LayerPrices &prices,
+                                       const std::vector<int64_t> &stageBegins,
+                                       const std::vector<int64_t> &inFlight);
 
 } // namespace cleave::cost
