@@ -50,7 +50,7 @@ static rt::Status readLevels(rt::ObjectReader &in, Cluster &cluster) {
     out.bandwidth = level.number("bandwidth", {.min = 0, .minExcluded = true});
     out.latency = level.number("latency", {.min = 0});
     out.inNetworkReduction = level.boolean("in_network_reduction").value_or(false);
-    level.number("oversubscription", {.min = 1});
+    out.oversubscription = level.number("oversubscription", {.min = 1}).value_or(1);
     if (rt::Status s = level.finish(); !s.ok())
       return s;
     cluster.levels.push_back(out);
@@ -58,9 +58,9 @@ static rt::Status readLevels(rt::ObjectReader &in, Cluster &cluster) {
   return rt::Status::success();
 }
 
-/// The device's memory, from share/devices.
+/// The memory of the device, from share/hardware.
 static rt::Status readDevice(Cluster &cluster, const std::string &share) {
-  std::string path = share + "/devices/" + cluster.device + ".json";
+  std::string path = share + "/hardware/" + cluster.device + ".json";
   if (!sys::fs::exists(path))
     return rt::Status::success(); // unknown device: its memory is unknown
   auto json = readJson(path);
@@ -92,15 +92,22 @@ static rt::StatusOr<Cluster> readFile(const std::string &path, const std::string
   int64_t nodes = in.integer("nodes", {.min = 1, .max = most}).value_or(1);
   cluster.nodes = count.value_or(nodes);
   cluster.devicesPerNode = in.integer("devices_per_node", {.min = 1, .max = most}).value_or(1);
-  in.string("source");
-  for (const char *key : {"mtbf_hours_per_device", "power_overhead", "price_per_device_hour"})
-    in.number(key, {.min = 0});
+  cluster.source = in.string("source").value_or("");
+  constexpr rt::NumberRange positive{.min = 0, .minExcluded = true};
+  cluster.mtbfHoursPerDevice = in.number("mtbf_hours_per_device", positive);
+  cluster.powerOverhead = in.number("power_overhead", {.min = 1});
+  cluster.pricePerDeviceHour = in.number("price_per_device_hour", {.min = 0});
+  cluster.storageBandwidth = in.number("storage_bandwidth", positive);
+  cluster.restartSeconds = in.number("restart_seconds", {.min = 0});
   if (rt::Status s = readLevels(in, cluster); !s.ok())
     return s;
+  const auto memory = in.number("device_memory", positive);
   if (rt::Status s = in.finish(); !s.ok())
     return s;
   if (rt::Status s = readDevice(cluster, share); !s.ok())
     return s;
+  if (memory)
+    cluster.deviceMemory = memory;
   return cluster;
 }
 
@@ -120,7 +127,9 @@ rt::StatusOr<Cluster> readCluster(const std::string &text, const std::string &sh
     cluster.device = "cpu";
     cluster.devicesPerNode = count;
     cluster.local = true;
-    cluster.deviceMemory = static_cast<double>(rt::probeMachine().memoryBytes) / count;
+    const rt::MachineInfo machine = rt::probeMachine();
+    cluster.deviceMemory = static_cast<double>(machine.memoryBytes) / static_cast<double>(count);
+    cluster.coresOfRank = std::max<int64_t>(1, machine.usableCores / count);
     return cluster;
   }
   std::string path = share + "/clusters/" + name.str() + ".json";

@@ -330,11 +330,11 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
     layout["sequence"].push_back("tensor");
   plan::LayoutOp::create(b, loc, toDictionary(b, layout));
   if (pipeline->isPipeline())
-    writePipeline(b, loc, model, *pipeline);
+    writePipeline(b, loc, model, *pipeline, request.stageSizes);
   writeKinds(b, loc, model, policy);
   if (rt::Status s = writeOverlap(b, loc, request, degrees, pipeline->ranks); !s.ok())
     return s;
-  if (request.pins.recompute)
+  if (request.pins.recompute.value_or(false))
     writeRecompute(b, loc, model);
   if (rt::Status s = writePrecision(b, loc, model, request); !s.ok())
     return s;

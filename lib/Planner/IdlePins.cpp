@@ -27,7 +27,7 @@ std::vector<std::string> idlePins(ModuleOp model, const PlanRequest &request) {
        [](Pins &p) { p.zero = 0, p.zeroGroup.reset(); }},
       {"sp=1", pins.sequence.value_or(false), [](Pins &p) { p.sequence = false; }},
       {"vocab=1", pins.vocabulary.value_or(false), [](Pins &p) { p.vocabulary = false; }},
-      {"recompute=full", pins.recompute, [](Pins &p) { p.recompute = false; }},
+      {"recompute=full", pins.recompute.value_or(false), [](Pins &p) { p.recompute = false; }},
   };
   std::vector<std::string> idle;
   std::string asked;

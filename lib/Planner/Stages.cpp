@@ -157,10 +157,12 @@ static std::pair<SmallVector<StringRef>, SmallVector<int64_t>> runsOf(ArrayRef<L
   return runs;
 }
 
-void writePipeline(OpBuilder &b, Location loc, ModuleOp model, const PipelineChoice &choice) {
+void writePipeline(OpBuilder &b, Location loc, ModuleOp model, const PipelineChoice &choice,
+                   ArrayRef<int64_t> given) {
   const std::vector<Layer> layers = *layersOf(model);
-  const SmallVector<int64_t> sizes =
-      splitEvenly(weightsOf(layers, model), choice.ranks * choice.stagesOfRank);
+  SmallVector<int64_t> sizes(given);
+  if (given.empty())
+    sizes = splitEvenly(weightsOf(layers, model), choice.ranks * choice.stagesOfRank);
   auto pipeline = plan::PipelineOp::create(b, loc, choice.schedule, kPipelineAxis);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(&pipeline.getBody().emplaceBlock());

@@ -33,10 +33,10 @@ rt::StatusOr<PipelineChoice> settlePipeline(const Pins &pins, int64_t ranks, mli
 /// with that, sums are most even; among those, earlier stages have more layers.
 llvm::SmallVector<int64_t> splitEvenly(llvm::ArrayRef<int64_t> weights, int64_t stages);
 
-/// Writes the `plan.pipeline` of `choice` at `b`. A layer weighs what its matrix
-/// products take for a token.
+/// Writes the `plan.pipeline` of `choice` at `b`, with stages of `sizes` layers; empty: a layer
+/// weighs what its matrix products take for a token.
 void writePipeline(mlir::OpBuilder &b, mlir::Location loc, mlir::ModuleOp model,
-                   const PipelineChoice &choice);
+                   const PipelineChoice &choice, llvm::ArrayRef<int64_t> sizes = {});
 
 /// The stages of a pipeline that read each kept tensor, for those of several stages, in
 /// the order of the model. `sizes` are the numbers of layers of the stages.

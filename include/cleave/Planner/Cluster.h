@@ -23,6 +23,8 @@ struct NetworkLevel {
   /// Bytes/s for each device and direction, and seconds; unknown if absent.
   std::optional<double> bandwidth, latency;
   bool inNetworkReduction = false;
+  /// How many times what its devices can send goes beyond what passes.
+  double oversubscription = 1;
 };
 
 struct Cluster {
@@ -33,8 +35,16 @@ struct Cluster {
   /// Memory of one device in bytes; unknown if absent.
   std::optional<double> deviceMemory;
   std::vector<NetworkLevel> levels;
-  /// Ranks are threads of this machine.
+  /// What a run's length, energy and cost follow from; unknown if absent. Hours until a device
+  /// interrupts a run; power of all by that of devices; money for a device and hour; bytes/s that a
+  /// node writes to storage; seconds from an interruption to the next step.
+  std::optional<double> mtbfHoursPerDevice, powerOverhead, pricePerDeviceHour, storageBandwidth,
+      restartSeconds;
+  /// Where they come from.
+  std::string source;
+  /// Ranks are threads of this machine, each with so many of its cores.
   bool local = false;
+  int64_t coresOfRank = 1;
 
   int64_t ranks() const { return nodes * devicesPerNode; }
 };

@@ -39,7 +39,7 @@ struct Pins {
   /// Most MiB of such exchanges that travel as one message.
   std::optional<int64_t> bucketMegabytes;
   /// Compute the forward of every layer again in its backward.
-  bool recompute = false;
+  std::optional<bool> recompute;
   /// Cut the sequence over the tensor axis between the blocks (`sp`), and the
   /// vocabulary of embedding and loss (`vocab`).
   std::optional<bool> sequence, vocabulary;
@@ -65,6 +65,9 @@ struct PlanRequest {
   int64_t ranksPerNode = 0;
   /// Compute and store in bf16 what bears it; else all is f32.
   bool narrow = false;
+  /// Consecutive layers of each stage of the pipeline, embedding and head included; empty: by
+  /// the work of their products.
+  std::vector<int64_t> stageSizes = {};
 };
 
 /// Writes a plan for `model` (an imported module), in a module of its own.

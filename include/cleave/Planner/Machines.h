@@ -1,0 +1,23 @@
+//===- Machines.h - A cluster as the cost model sees it ----------------------===//
+//
+// Device files say what a device of a kind does; a cluster file says how many are
+// joined by what. Speeds of a cluster's levels take the place of those that the
+// device's file has for the machines it was measured in.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "cleave/CostModel/Hardware.h"
+#include "cleave/Planner/Cluster.h"
+
+namespace cleave {
+
+/// The device of `cluster` with the links of its first level and the network of its second. Errors:
+/// `device.unknown`, `device.*` of the reader.
+rt::StatusOr<cost::Device> deviceOf(const Cluster &cluster, const std::string &share);
+
+/// What a rank may use of its device: all but what an allocator cannot give out and what the driver
+/// takes. 0: not known.
+double usableMemory(const Cluster &cluster);
+
+} // namespace cleave

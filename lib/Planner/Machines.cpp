@@ -1,0 +1,58 @@
+//===- Machines.cpp - A cluster as the cost model sees it --------------------===//
+
+#include "cleave/Planner/Machines.h"
+
+namespace cleave {
+
+/// Of accelerators: what their allocators reserve above what is used at a time, and what the
+/// driver's context takes (docs/CostModel.md).
+static constexpr double kReserved = 1.05, kContext = 1e9;
+
+/// The rates of so many cores that work on one thing.
+static void takeCores(cost::Device &device, int64_t cores) {
+  const auto times = static_cast<double>(cores);
+  for (auto *rates : {&device.peak, &device.product.rate})
+    for (auto &[width, rate] : *rates)
+      rate = rate * times;
+  for (auto &[name, curve] : device.attention) {
+    curve.forward = curve.forward * times;
+    curve.backward = curve.backward * times;
+  }
+  device.bandwidth = device.bandwidth * times;
+  device.product.units *= cores;
+}
+
+rt::StatusOr<cost::Device> deviceOf(const Cluster &cluster, const std::string &share) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(cost::Device device, cost::readDevice(share, cluster.device));
+  if (cluster.local)
+    takeCores(device, cluster.coresOfRank);
+  if (cluster.deviceMemory)
+    device.memory = cost::Bytes(*cluster.deviceMemory);
+  if (!cluster.levels.empty()) {
+    const NetworkLevel &inner = cluster.levels.front();
+    device.link.domain = inner.span;
+    if (inner.bandwidth && device.link.peak)
+      // As large a part of it as was measured on others.
+      device.link.bandwidth = device.link.bandwidth * (*inner.bandwidth / device.link.peak->value);
+    else if (inner.bandwidth)
+      device.link.bandwidth = cost::BytesPerSecond(*inner.bandwidth);
+    if (!inner.inNetworkReduction)
+      device.link.inSwitch = 1;
+  } else if (cluster.local) {
+    device.link.domain = cluster.ranks();
+  }
+  if (cluster.levels.size() > 1 && cluster.levels[1].bandwidth)
+    device.network.bandwidth =
+        cost::BytesPerSecond(*cluster.levels[1].bandwidth / cluster.levels[1].oversubscription);
+  return device;
+}
+
+double usableMemory(const Cluster &cluster) {
+  if (!cluster.deviceMemory)
+    return 0;
+  if (cluster.local || *cluster.deviceMemory <= kContext)
+    return *cluster.deviceMemory;
+  return (*cluster.deviceMemory - kContext) / kReserved;
+}
+
+} // namespace cleave
