@@ -5,6 +5,7 @@
 #include "ModelInput.h"
 #include "Output.h"
 #include "PipeText.h"
+#include "PlanTask.h"
 
 #include "cleave/Pipelines/Phases.h"
 #include "cleave/Pipelines/Register.h"
@@ -157,6 +158,8 @@ static int64_t microBatchesOf(plan::SolutionOp solution) {
 }
 
 rt::Status Compilation::plan() {
+  if (request.searches)
+    CLEAVE_RT_RETURN_IF_ERROR(choosePlan(request, *module));
   CLEAVE_RT_ASSIGN_OR_RETURN(chosen, planPhase(*module, request.plan, request.planFile));
   if (!request.planFile.empty())
     CLEAVE_RT_RETURN_IF_ERROR(comparePlan(request, solutionOf(*chosen)));

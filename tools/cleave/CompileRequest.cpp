@@ -26,7 +26,10 @@ static void addRows(CommandLine &line, std::span<const Row> rows) {
   }
 }
 
-void addPlanOptions(CommandLine &line) {
+/// What `--plan` names in place of a file.
+static constexpr std::string_view kBestPlan = "best";
+
+void addRequestOptions(CommandLine &line) {
   static constexpr Row rows[] = {
       {"cluster", "local:N, another preset (dgx-h100:N, …) or a file; left out: one rank", "C"},
       {"recipe", "batch, learning rate, optimizer: see docs/Formats.md", "FILE"},
@@ -38,11 +41,18 @@ void addPlanOptions(CommandLine &line) {
        "what of the plan is fixed, as dp=2,tp=4; keys: dp, tp, cp, pp, ep, sp, vocab, zero, "
        "zero_group, overlap, bucket, recompute, vp, schedule, micro_batch, precision.PATH",
        "PINS"},
-      {"plan", "a plan to carry out, as --emit=plan writes it", "FILE"},
   };
   addRows(line, rows);
   line.add()("set", "a key of the recipe, as learning_rate.peak=1e-3; may be repeated",
              cxxopts::value<std::vector<std::string>>(), "KEY=VALUE");
+}
+
+void addPlanOptions(CommandLine &line) {
+  addRequestOptions(line);
+  static constexpr Row plan[] = {
+      {"plan", "a plan to carry out, as `plan` and --emit=plan write it; best: search for one",
+       "FILE"}};
+  addRows(line, plan);
 }
 
 void addCompileOptions(CommandLine &line, const std::string &phases) {
@@ -156,13 +166,14 @@ rt::Status fillPlanRequest(CompileRequest &request) {
 
 rt::Status readPlanOptions(const CommandLine &line, CompileRequest &request) {
   CLEAVE_RT_ASSIGN_OR_RETURN(request.modelPath, line.required("MODEL"));
-  request.planFile = line.text("plan");
+  if (line.has("plan"))
+    request.planFile = line.text("plan");
   for (const std::string &input :
        {request.modelPath, request.planFile, line.text("recipe"), line.text("cluster")})
     if (!input.empty())
       request.inputs.push_back(input);
   request.inputs.push_back(request.modelPath + "/config.json");
-  if (!request.planFile.empty() && line.has("pin"))
+  if (!request.planFile.empty() && request.planFile != kBestPlan && line.has("pin"))
     return rt::userError("plan.conflict", "a plan leaves nothing to pin")
         .withGiven(fmt::format("--pin {} --plan {}", line.text("pin"), request.planFile))
         .withRule("--pin makes a plan and --plan brings one")
@@ -197,6 +208,9 @@ rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
         .suggest("--target cpu");
   CLEAVE_RT_ASSIGN_OR_RETURN(request.profile, readProfile(line.text("profile")));
   CLEAVE_RT_RETURN_IF_ERROR(readPlanOptions(line, request));
+  request.searches = request.planFile == kBestPlan;
+  if (request.searches)
+    request.planFile.clear();
   const bool trains = request.emit.empty();
   if (request.model && trains && !request.recipe.dropout)
     CLEAVE_RT_RETURN_IF_ERROR(frontend::refuseDropout(*request.model));

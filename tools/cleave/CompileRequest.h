@@ -27,11 +27,15 @@ struct CompileRequest {
   PlanRequest plan;
   cpu::Profile profile = cpu::Profile::avx2();
   bool allowOverBudget = false;
+  /// `--plan best`: what pins leave open is searched.
+  bool searches = false;
   /// Standard output holds one JSON document.
   bool json = false;
 };
 
-/// Declares the options that say what is planned: cluster, recipe, pins, plan.
+/// Declares the options that say what is asked for: cluster, recipe, pins.
+void addRequestOptions(CommandLine &line);
+/// The same, and a plan in place of pins.
 void addPlanOptions(CommandLine &line);
 
 /// Declares the options of `compile`, those of `addPlanOptions` among them; `phases` lists what

@@ -35,7 +35,10 @@ std::span<const Subcommand> subcommands();
 std::string grouped(int64_t number);
 
 rt::Status runInspect(const Words &words);
+rt::Status runPlan(const Words &words);
 rt::Status runCompile(const Words &words);
+rt::Status runExplain(const Words &words);
+rt::Status runDiff(const Words &words);
 rt::Status runVerify(const Words &words);
 rt::Status runTokens(const Words &words);
 rt::Status runValidate(const Words &words);

@@ -20,7 +20,10 @@ std::span<const Subcommand> subcommands() {
   static constexpr Subcommand all[] = {
       {"inspect", "say what a model is: sizes, exact parameter count, what was assumed",
        runInspect},
+      {"plan", "find the best layout of a model on a cluster, and say why", runPlan},
       {"compile", "compile a model into a training binary, or print a phase of it", runCompile},
+      {"explain", "say why a plan is as it is, and what others would take", runExplain},
+      {"diff", "say what two plans decide differently", runDiff},
       {"verify", "run two layouts of a model step by step and name where they differ", runVerify},
       {"validate", "compare the cost model with a table of published measurements", runValidate},
       {"tokens", "write the bytes of text files as a token file to train on", runTokens},

@@ -20,7 +20,7 @@ READER_PREFIXES = {"recipe", "cluster", "checkpoint", "image"}
 # Literals that look like kinds and are names of files or of parts of a model.
 OTHERS = {"config.json", "recipe.json", "model.safetensors", "model.embed_tokens", "model.norm",
           "model.final_layernorm",
-          "memory.max"}
+          "memory.max", "plan.request"}
 
 
 def documented(text):

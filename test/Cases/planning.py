@@ -1,0 +1,265 @@
+"""What a plan takes, why it was chosen, and what is said where none fits."""
+import json
+import math
+import os
+import random
+
+import harness
+from harness import CLEAVE, config, run
+
+T0_PARAMETERS = 180800
+
+
+def llama(layers, hidden, heads, key_heads, ffn, vocabulary, **more):
+    return {"model_type": "llama", "hidden_size": hidden, "num_hidden_layers": layers,
+            "num_attention_heads": heads, "num_key_value_heads": key_heads,
+            "intermediate_size": ffn, "vocab_size": vocabulary,
+            "max_position_embeddings": 8192, "tie_word_embeddings": False, **more}
+
+
+LLAMA_70B = llama(80, 8192, 64, 8, 28672, 128256)
+LLAMA_405B = llama(126, 16384, 128, 8, 53248, 128256)
+TINYLLAMA = llama(22, 2048, 32, 4, 5632, 32000)
+GPT3 = {"model_type": "gpt2", "hidden_size": 12288, "num_hidden_layers": 96,
+        "num_attention_heads": 96, "vocab_size": 51200, "max_position_embeddings": 2048}
+
+
+class Planning(harness.Case):
+    def cluster(self, nodes=1, per_node=1, device="h100-sxm-80gb", **more):
+        return self.written({"device": device, "nodes": nodes, "devices_per_node": per_node,
+                             **more}, "cluster")
+
+    def plan(self, model, cluster, *options, fails=False):
+        """The JSON of `cleave plan`, or its error."""
+        path = self.written(model, "config")
+        done = run([CLEAVE, "plan", path, "--cluster", cluster, "--json", *options])
+        self.assertEqual(done.returncode, 2 if fails else 0, done.stdout + done.stderr)
+        answer = json.loads(done.stdout)
+        return answer["error"] if fails else answer
+
+    def best_of_all(self, model, ranks, *options):
+        """A plan whose search left nothing out."""
+        found = self.plan(model, f"local:{ranks}", *options)
+        self.assertTrue(found["search"]["complete"])
+        self.assertEqual(found["search"]["gap"], 0)
+        return found
+
+    def test_a03_stages_hold_every_layer(self):
+        found = self.plan(config(num_hidden_layers=30), "local:4", "--pin",
+                          "pp=4,vp=1,schedule=1f1b", "--global-batch", "16", "--seq-len", "32")
+        stages = found["plan"]["stages"]
+        self.assertEqual(sum(stages), 32)
+        blocks = [stages[0] - 1, *stages[1:-1], stages[-1] - 1]
+        self.assertLessEqual(max(blocks) - min(blocks), 1)
+        # Each element is on one place, but for what a rank repeats.
+        kept = sum(place["weights"] for place in found["plan"]["memory_of_places"])
+        one = self.plan(config(num_hidden_layers=30), "local:1", "--global-batch", "16",
+                        "--seq-len", "32")["plan"]["memory_of_places"][0]["weights"]
+        self.assertEqual(kept, one)
+
+    def test_c03_slow_links_favour_pipelines(self):
+        # Four all-reduces of 33,554,432 bytes a layer move 234.9 MB a rank on a ring.
+        moved = 4 * 2 * 7 / 8 * (4096 * 4096 * 2)
+        self.assertAlmostEqual(moved / 1e6, 234.9, places=1)
+        model = llama(48, 4096, 32, 32, 11008, 32000)
+        slow = [{"name": "slow", "span": 8, "bandwidth": 10e9}]
+        found = self.plan(model, self.cluster(1, 8, levels=slow, device_memory=400e9),
+                          "--seq-len", "4096", "--global-batch", "64", "--compare", "tp=8")
+        tensor = found["compared"][0]["best"]
+        self.assertEqual(found["plan"]["layout"]["tp"], 1)
+        self.assertGreater(tensor["step"], 1.5 * found["plan"]["step"])
+        # The time of what is exchanged is that of the bytes over the link.
+        per_rank = 48 * moved * 64 / (64 / 64)
+        exchanged = tensor["parts"]["tensor exchanges"]
+        self.assertGreater(exchanged, 0.4 * per_rank / 10e9)
+
+    def test_c04_next_best_with_parts(self):
+        cluster = "dgx-h100:16"
+        found = self.plan(LLAMA_70B, cluster, "--seq-len", "8192", "--global-batch", "512",
+                          "--top", "8")
+        self.assertGreaterEqual(len(found["next"]), 5)
+        for choice in found["next"]:
+            for part in ("products", "recomputation", "tensor exchanges", "data exchanges",
+                         "bubble"):
+                self.assertIn(part, choice["parts"])
+            self.assertAlmostEqual(sum(choice["parts"].values()) / choice["step"], 1, places=2)
+        steps = [choice["step"] for choice in found["next"]]
+        self.assertEqual(steps, sorted(steps))
+        # Full recomputation is one more forward of the layers.
+        pins = "tp=8,pp=4,vp=1,schedule=1f1b,cp=1,zero=1,micro_batch=1,sp=1"
+        kept = self.plan(LLAMA_70B, cluster, "--seq-len", "8192", "--global-batch", "512",
+                         "--pin", pins + ",recompute=none", "--allow-over-budget")
+        again = self.plan(LLAMA_70B, cluster, "--seq-len", "8192", "--global-batch", "512",
+                          "--pin", pins + ",recompute=full", "--allow-over-budget")
+        head = 6 * 8192 * 128256 * 8192 * 512
+        whole = kept["operations"]["exact"]
+        self.assertEqual(again["operations"]["exact"], whole)
+        self.assertAlmostEqual((again["operations"]["executed"] - head) / (whole - head), 4 / 3,
+                               places=6)
+
+    def test_c05_launches_and_bubbles(self):
+        # 8 stages: 7/15 and 7/23; see also PlannerTests.Search.ManySmallMicroBatchesDoNotHideLaunches.
+        model = llama(62, 1024, 8, 8, 2816, 1000)
+        cluster = self.cluster(1, 8)
+        pins = "pp=8,vp=1,schedule=1f1b,zero=0,recompute=none,micro_batch="
+
+        def bubble(micro, batch):
+            found = self.plan(model, cluster, "--seq-len", "4096", "--global-batch", str(batch),
+                              "--pin", pins + str(micro))
+            parts = found["plan"]["parts"]
+            busy = sum(parts[name] for name in ("products", "attention", "passes over memory",
+                                                "launches"))
+            return parts["bubble"] / (parts["bubble"] + busy)
+        self.assertAlmostEqual(bubble(1, 8), 7 / 15, delta=0.03)
+        self.assertAlmostEqual(bubble(1, 16), 7 / 23, delta=0.03)
+
+    def test_i01_time_does_not_grow_with_depth_or_devices(self):
+        import time
+
+        def took(model, nodes):
+            path = self.written(model, "config")
+            start = time.process_time(), os.times()
+            done = run([CLEAVE, "plan", path, "--cluster", f"dgx-h100:{nodes}", "--seq-len", "8192",
+                        "--global-batch", "2048", "--json"])
+            self.assertEqual(done.returncode, 0, done.stdout)
+            spent = os.times()
+            return spent.children_user - start[1].children_user, done.stdout
+        deep, first = took(LLAMA_405B, 2048)
+        self.assertLess(deep, 60)
+        self.assertEqual(took(LLAMA_405B, 2048)[1], first)
+        found = json.loads(first)
+        self.assertTrue(found["search"]["complete"])
+
+    def test_i01_same_bytes(self):
+        path = self.written(config(), "config")
+        texts = []
+        for name in ("a.mlir", "b.mlir"):
+            done = run([CLEAVE, "plan", path, "--cluster", "local:4", "--seq-len", "32", "--global-batch",
+                        "8", "-o", self.path(name)])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(self.path(name), encoding="utf-8") as file:
+                texts.append(file.read())
+        self.assertEqual(*texts)
+
+    def test_i03_infeasible_names_what_conflicts(self):
+        one = self.cluster(device="cpu", device_memory=1e6)
+        for precision, state in (("fp32", 16 * T0_PARAMETERS), ("bf16", 18 * T0_PARAMETERS)):
+            error = self.plan(config(), one, "--seq-len", "32", "--global-batch", "1", "--set",
+                              f"precision={precision}", fails=True)
+            self.assertEqual(error["kind"], "plan.infeasible")
+            least = float(error["message"].split("rank is ")[1].split(" bytes")[0])
+            self.assertGreaterEqual(least, state)
+            self.assertLess(least, 2 * state)
+            self.assertIn("memory", error["given"])
+            self.assertTrue(any("device_memory" in s for s in error["suggestions"]))
+        # Enough in all, too little where nothing may be shared.
+        four = self.cluster(1, 4, device="cpu", device_memory=1.5e6)
+        sizes = ("--seq-len", "32", "--global-batch", "4", "--set", "precision=fp32")
+        self.plan(config(), four, *sizes)
+        error = self.plan(config(), four, *sizes, "--pin", "tp=1,pp=1,zero=0", fails=True)
+        for member in ("tp=1", "zero=0", "memory"):
+            self.assertIn(member, error["given"])
+        self.assertTrue(any(s.startswith("without ") for s in error["suggestions"]))
+
+    def test_i04_found_plans_are_checked_and_run(self):
+        chance = random.Random(4)
+        for _ in range(12):
+            heads = chance.choice([2, 4, 6])
+            model = config(hidden_size=16 * heads, num_attention_heads=heads,
+                           num_key_value_heads=chance.choice([1, 2]), head_dim=16,
+                           num_hidden_layers=chance.randint(1, 5),
+                           intermediate_size=chance.choice([48, 96, 128]),
+                           vocab_size=chance.choice([64, 251]))
+            ranks, batch = chance.choice([1, 2, 3, 4, 6]), chance.choice([6, 12, 24])
+            path, plan = self.written(model, "config"), self.fresh("plan", ".mlir")
+            done = run([CLEAVE, "plan", path, "--cluster", f"local:{ranks}", "--seq-len", "16",
+                        "--global-batch", str(batch), "-o", plan, "--json"])
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            # Every tensor as each rank holds it, forward, backward and update.
+            done = run([CLEAVE, "verify", path, "--plan", plan, "--steps", "1"])
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_j02_every_decision_has_an_alternative(self):
+        path, plan = self.written(config(), "config"), self.path("plan.mlir")
+        done = run([CLEAVE, "plan", path, "--cluster", "local:4", "--seq-len", "32", "--global-batch",
+                    "8", "-o", plan])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run([CLEAVE, "explain", plan])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = done.stdout.split("each decision")[1]
+        for field in ("dp", "tp", "cp", "pp", "zero", "sp", "recompute", "overlap", "micro_batch"):
+            line = next(row for row in text.splitlines() if row.split()[:1] == [field])
+            self.assertRegex(line, r"%|at least|no other")
+        done = run([CLEAVE, "explain", plan, "--why-not", "tp=4", "--json"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        other = json.loads(done.stdout)["compared"][0]["best"]
+        self.assertEqual(other["layout"]["tp"], 4)
+
+    def test_j02_links_change_what_depends_on_them(self):
+        def parts(bandwidth):
+            levels = [{"name": "link", "span": 8, "bandwidth": 450e9},
+                      {"name": "network", "bandwidth": bandwidth}]
+            found = self.plan(TINYLLAMA, self.cluster(2, 8, levels=levels), "--seq-len", "2048",
+                              "--global-batch", "32", "--pin",
+                              "dp=2,tp=8,sp=1,vocab=1,zero=0,overlap=0,recompute=none,micro_batch=4")
+            return found["plan"]["parts"]
+        slow, fast = parts(25e9), parts(50e9)
+        changed = {name for name in slow if slow[name] != fast[name]}
+        # A step that is shorter waits less for the slowest of many hosts, by a share of itself.
+        self.assertEqual(changed - {"fixed"}, {"data exchanges"})
+        self.assertLess(fast["data exchanges"], slow["data exchanges"])
+
+    def test_j06_no_flags_give_the_best(self):
+        for ranks in (1, 2, 4, 8):
+            found = self.best_of_all(config(), ranks, "--seq-len", "32", "--global-batch", "8")
+            self.assertLessEqual(found["plan"]["memory"], found["memory_limit"])
+        for ranks in (1, 2, 4, 8):
+            found = self.plan(TINYLLAMA, self.cluster(1, ranks), "--seq-len", "2048",
+                              "--global-batch", "32")
+            self.assertTrue(found["search"]["complete"])
+        found = self.best_of_all(config(), 4, "--seq-len", "32", "--global-batch", "8", "--pin",
+                                 "tp=2")
+        self.assertEqual(found["plan"]["layout"]["tp"], 2)
+        layout = found["plan"]["layout"]
+        self.assertEqual(layout["dp"] * layout["cp"] * layout["pp"], 2)
+
+    def test_k01_energy_and_money(self):
+        cluster = self.cluster(20, 8, "a100-sxm-40gb", power_overhead=1.0)
+        found = self.plan(TINYLLAMA, cluster, "--seq-len", "2048", "--global-batch", "1280",
+                          "--tokens", "1000000000000")
+        told = found["run"]
+        self.assertAlmostEqual(told["device_hours"], told["days"] * 24 * 160, places=3)
+        # 400 W each.
+        self.assertAlmostEqual(told["energy_kwh"], told["device_hours"] * 0.4, places=3)
+        self.assertIsNone(told["money"])
+        self.assertIsNone(told["interruptions"])
+        # A device of which nobody says what it draws.
+        unknown = self.plan(TINYLLAMA, self.cluster(2, 8, "tpu-v5p-95gb"), "--seq-len", "2048",
+                            "--global-batch", "64", "--tokens", "1000000000")
+        self.assertIsNone(unknown["run"]["energy_kwh"])
+
+    def test_k03_ranks_that_keep_the_batch(self):
+        model = llama(4, 512, 8, 8, 1408, 1000)
+        sizes = ("--seq-len", "512", "--global-batch", "2880", "--pin",
+                 "tp=1,pp=1,cp=1,micro_batch=6")
+        found = self.plan(model, self.cluster(60, 8), *sizes)
+        micros = {row["ranks"]: row["micro_batches"] for row in found["other_ranks"]}
+        self.assertEqual((micros[480], micros[240], micros[160]), (1, 2, 3))
+        self.assertNotIn(472, micros)
+        error = self.plan(model, self.cluster(59, 8), *sizes, fails=True)
+        self.assertEqual(error["kind"], "plan.batch_indivisible")
+        self.assertIn("global_batch=2832", error["suggestions"])
+        error = self.plan(model, self.cluster(80, 8), *sizes, fails=True)
+        self.assertEqual(error["kind"], "plan.batch_indivisible")
+
+    def test_classic_layout_beside_the_best(self):
+        found = self.plan(GPT3, "dgx-a100:128", "--seq-len", "2048", "--global-batch", "1536",
+                          "--set", "dropout=0", "--compare", "tp=8,pp=16,dp=8")
+        classic = found["compared"][0]["best"]
+        self.assertEqual([classic["layout"][k] for k in ("tp", "pp", "dp")], [8, 16, 8])
+        self.assertLessEqual(found["plan"]["step"], classic["step"])
+        self.assertTrue(math.isfinite(classic["step"] / found["plan"]["step"]))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,153 @@
+//===- Plan.cpp - cleave plan -------------------------------------------------===//
+//
+// Searches for the best layout of a model on a cluster, says what it takes and why, and
+// writes it as a plan for `cleave compile --plan`.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Driver.h"
+#include "Output.h"
+#include "PlanReport.h"
+
+#include "cleave/Pipelines/Phases.h"
+#include "runtime/Base/Files.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <chrono>
+#include <unistd.h>
+
+namespace cleave::tool {
+
+namespace {
+
+/// Tells a person at a terminal how far the search is.
+class ProgressLine : public SearchObserver {
+public:
+  void onProgress(const SearchCounts &counts, double best, double bound) override {
+    if (!isTerminal)
+      return;
+    isShown = true;
+    tell("\r\033[Kplan: {} layouts bounded, {} predicted, best {:.4g} s, none below {:.4g} s",
+         counts.bounded, counts.predicted, best, bound);
+  }
+  void clear() const {
+    if (isShown)
+      tell("\r\033[K");
+  }
+
+private:
+  const bool isTerminal = isatty(STDERR_FILENO) != 0;
+  bool isShown = false;
+};
+
+} // namespace
+
+/// What --objective minimizes: the time of a step, or the devices' time for it.
+static rt::StatusOr<bool> isForCost(const CommandLine &line) {
+  const std::string objective = line.text("objective");
+  if (objective == "time" || objective == "cost")
+    return objective == "cost";
+  return rt::userError("usage.bad_value", "there is no such objective")
+      .withGiven("--objective " + objective)
+      .withRule("--objective is time (of a step) or cost (a step's time × devices)")
+      .suggest("--objective time");
+}
+
+/// The search on the number of nodes, of those that divide the cluster's, whose step costs the
+/// least; of equal ones the largest.
+static SearchResult searchCheapest(PlanTask &task, const SearchOptions &options) {
+  const int64_t all = task.request.cluster->nodes;
+  SearchResult cheapest;
+  int64_t chosen = all;
+  for (int64_t nodes = all; nodes >= 1; --nodes) {
+    if (all % nodes != 0)
+      continue;
+    task.takeNodes(nodes);
+    SearchResult found = search(task.problem(), options);
+    if (found.best.empty())
+      continue;
+    const auto costOf = [](const SearchResult &r, int64_t n) {
+      return r.best.front().seconds() * static_cast<double>(n);
+    };
+    if (cheapest.best.empty() || costOf(found, nodes) < costOf(cheapest, chosen)) {
+      cheapest = std::move(found);
+      chosen = nodes;
+    }
+  }
+  task.takeNodes(chosen);
+  if (chosen == all)
+    return cheapest;
+  auto given = std::find(task.words.begin(), task.words.end(), "--nodes");
+  if (given != task.words.end())
+    task.words.erase(given, given + 2);
+  task.words.insert(task.words.end(), {"--nodes", std::to_string(chosen)});
+  return cheapest;
+}
+
+static rt::Status writePlan(PlanTask &task, const PricedChoice &found, const std::string &path) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(auto plan, task.planOf(found));
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  plan->print(stream);
+  stream << "\n";
+  return rt::writeFileAtomically(path, text);
+}
+
+static void addOptions(CommandLine &line) {
+  addTaskOptions(line);
+  auto text = [] { return cxxopts::value<std::string>(); };
+  line.add()("objective", "what is as small as can be: time of a step, or cost: that × devices",
+             text()->default_value("time"), "WHAT");
+  line.add()("top", "how many meshes to report, the best layout of each (5)", text(), "N");
+  line.add()("pareto", "also report what no other layout beats in both time and memory");
+  line.add()("time-limit", "stop after so many seconds with the best so far", text(), "S");
+  line.add()("compare", "the best with these pins beside it; several sets: 'tp=8,pp=2;zero=3'",
+             text(), "PINS");
+  line.add()("o,output", "the plan, for compile --plan", text(), "FILE");
+  line.add()("allow-over-budget", "search as if devices had any memory");
+}
+
+rt::Status runPlan(const Words &words) {
+  CommandLine line("plan", "find the best layout of a model on a cluster, and say why", {"MODEL"});
+  addOptions(line);
+  CLEAVE_RT_RETURN_IF_ERROR(line.parse(words));
+  if (line.helped())
+    return rt::Status::success();
+  CLEAVE_RT_ASSIGN_OR_RETURN(const bool forCost, isForCost(line));
+  SearchOptions options;
+  CLEAVE_RT_ASSIGN_OR_RETURN(const int64_t top, readCount(line, "top", 5));
+  options.top = static_cast<size_t>(top);
+  options.pareto = line.has("pareto");
+  CLEAVE_RT_ASSIGN_OR_RETURN(options.timeLimit, readSeconds(line, "time-limit"));
+  CLEAVE_RT_ASSIGN_OR_RETURN(std::unique_ptr<PlanTask> task, PlanTask::read(line));
+  task->request.allowOverBudget = line.has("allow-over-budget");
+  const std::string output = line.has("output") ? line.text("output") : "";
+  if (!output.empty())
+    CLEAVE_RT_RETURN_IF_ERROR(checkOutput(output, task->request.inputs));
+
+  const auto start = std::chrono::steady_clock::now();
+  ProgressLine progress;
+  const SearchResult found =
+      forCost ? searchCheapest(*task, options) : search(task->problem(), options, &progress);
+  progress.clear();
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  if (found.best.empty())
+    return infeasibleError(*task->module, task->problem());
+  PlanReport report{*task, found, countChoices(task->problem()), spent.count(), {}};
+  if (line.has("compare")) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(report.compared, compareWith(*task, line.text("compare")));
+  }
+  if (!output.empty())
+    CLEAVE_RT_RETURN_IF_ERROR(writePlan(*task, found.best.front(), output));
+  if (line.json()) {
+    rt::JsonWriter out(2);
+    writePlanJson(out, report);
+    std::fputs((out.take() + "\n").c_str(), stdout);
+  } else {
+    std::fputs(planText(report).c_str(), stdout);
+  }
+  return rt::Status::success();
+}
+
+} // namespace cleave::tool

@@ -1,0 +1,70 @@
+//===- PlanReport.h - A plan in words and numbers -----------------------------===//
+//
+// What `cleave plan` and `cleave explain` say of what the search found, as text and as JSON.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "PlanTask.h"
+#include "cleave/Planner/Relax.h"
+#include "cleave/Planner/Run.h"
+#include "runtime/Base/Json.h"
+
+#include <utility>
+
+namespace cleave::tool {
+
+/// A layout that was asked for beside the one that was found.
+struct ComparedChoice {
+  /// The pins of the question.
+  std::string pins;
+  /// The best under them, where there is one.
+  std::optional<PricedChoice> best;
+  /// Why there is none: the smallest conflict, and the least memory under these pins.
+  std::optional<Infeasible> obstacle;
+};
+
+/// For each set of pins of `text`, which semicolons part, the best under them, or why there is
+/// none. Errors: those of pins.
+rt::StatusOr<std::vector<ComparedChoice>> compareWith(const PlanTask &task,
+                                                      const std::string &text);
+
+struct PlanReport {
+  const PlanTask &task;
+  const SearchResult &result;
+  /// Layouts of the space, and seconds that the search took.
+  int64_t space = 0;
+  double spent = 0;
+  std::vector<ComparedChoice> compared;
+
+  const PricedChoice &best() const { return result.best.front(); }
+};
+
+/// Names of the parts of a step, and their times; they add up to it.
+std::vector<std::pair<const char *, double>> partsOf(const cost::Prediction &prediction);
+
+/// Of a parameter: fp32 weights and moments and an fp32 gradient, and bf16 weights beside them.
+inline double bytesOfState(bool narrow) { return narrow ? 18 : 16; }
+/// What a checkpoint has of it: fp32 weights and moments.
+inline double bytesOfCheckpoint() { return 12; }
+
+/// Numbers of ranks, at most those of the plan, that keep batch, micro-batch and all degrees but
+/// dp, with the micro-batches of a step.
+std::vector<std::pair<int64_t, int64_t>> otherRanksOf(const PlanReport &report);
+
+/// Of the recipe's tokens.
+RunFacts runFactsOf(const PlanReport &report);
+
+std::string planText(const PlanReport &report);
+void writePlanJson(rt::JsonWriter &out, const PlanReport &report);
+
+/// The layouts of `choices` with the time of each part, the first as what the others are compared
+/// with.
+std::string choicesText(const std::vector<const PricedChoice *> &choices);
+std::string comparedText(const PlanReport &report);
+
+/// `plan.infeasible` with the conflict, the least memory and what would help; where pins alone
+/// leave no layout, what `compile` says of them.
+rt::Error infeasibleError(mlir::ModuleOp module, const SearchProblem &problem);
+
+} // namespace cleave::tool
