@@ -94,6 +94,7 @@ void readAttention(rt::ObjectReader &in, std::map<std::string, AttentionCurve> &
       curves[kernel] = {OperationsPerSecond(need(*part, "forward")),
                         OperationsPerSecond(need(*part, "backward"))};
       curves[kernel].narrow = part->number("narrow", kPositive).value_or(0.85);
+      curves[kernel].ramp = part->number("ramp", kNotNegative).value_or(250);
       part->string("note");
       in.absorb(part->finish());
     }

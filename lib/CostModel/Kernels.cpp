@@ -83,7 +83,7 @@ Seconds scoresTime(const Device &device, const std::string &kernel, const Scores
   const double keys = windowed ? *s.window : s.causal ? s.keys / 2 : s.keys;
   if (!isShort) {
     // A causal mask halves the work and makes the ramp 2.7 times as long.
-    const double ramp = s.causal ? 2.7 * 250 : 250;
+    const double ramp = (s.causal ? 2.7 : 1) * it->second.ramp;
     rate = rate / (1 + ramp / (windowed ? *s.window : s.keys));
     if (s.keyWidth <= 64)
       rate = rate * it->second.narrow;

@@ -166,7 +166,7 @@ rt::Status Compilation::plan() {
   // What the recipe leaves open is what the plan says.
   if (!request.recipe.precision)
     request.recipe.precision = precisionOf(solutionOf(*chosen));
-  if (request.planFile.empty() && request.emit.empty())
+  if (request.planFile.empty() && !request.searches && request.emit.empty())
     for (const std::string &pin : idlePins(*module, request.plan))
       tell("note: {} changes nothing on this model and these ranks\n", pin);
   noteSurvey();

@@ -53,6 +53,8 @@ struct AttentionCurve {
   OperationsPerSecond forward, backward;
   /// Times the rate with heads at most 64 wide.
   double narrow = 0.85;
+  /// Keys at which half the rate is reached, without a mask.
+  double ramp = 250;
 };
 
 /// `AllReduce` sends each byte twice, the others once.
