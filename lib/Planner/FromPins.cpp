@@ -246,13 +246,20 @@ static void writeRecompute(OpBuilder &b, Location loc, ModuleOp model) {
     plan::RecomputeOp::create(b, loc, kind, b.getStrArrayAttr({}));
 }
 
-/// Exchanges beside the computation, and how large a message of them may be. Not asked for, they
-/// are so where they wait for a network: between threads of a machine whose cores all compute
-/// there is little to win (docs/Rationale/Overlap.md has the figures).
+/// Whether exchanges that nobody asked to be beside the computation are so: where they wait for a
+/// network, and come with every micro-batch or there is but one. Between threads of a machine
+/// whose cores all compute there is little to win, nor in sums that come once for several
+/// micro-batches (docs/Rationale/Overlap.md has the figures).
+static bool isOverlapWorth(const PlanRequest &request, const Degrees &degrees, int64_t pp) {
+  return crossesNodes(degrees, pp, request.ranksPerNode) &&
+         (request.pins.zero.value_or(0) >= 2 || request.globalBatch / degrees.dp == degrees.micro);
+}
+
+/// Exchanges beside the computation, and how large a message of them may be.
 static rt::Status writeOverlap(OpBuilder &b, Location loc, const PlanRequest &request,
                                const Degrees &degrees, int64_t pp) {
   const auto megabytes = request.pins.bucketMegabytes;
-  if (!request.pins.overlap.value_or(crossesNodes(degrees, pp, request.ranksPerNode))) {
+  if (!request.pins.overlap.value_or(isOverlapWorth(request, degrees, pp))) {
     if (!megabytes)
       return rt::Status::success();
     return rt::userError("plan.bad_pin",

@@ -66,7 +66,10 @@ class Placement(harness.Case):
         the ranks of a place in a pipeline may all stand on one."""
         for pins, overlaps in (("dp=8", True), ("tp=4,dp=2,zero=3", True), ("tp=2,cp=4", True),
                                ("tp=4,pp=2", False), ("tp=2,dp=2,pp=2", False), ("dp=8,overlap=0", False),
-                               ("tp=2,dp=2,pp=2,overlap=1", True)):
+                               ("tp=2,dp=2,pp=2,overlap=1", True),
+                               # Sums that come once for several micro-batches win nothing.
+                               ("tp=4,dp=2,micro_batch=1", False),
+                               ("tp=4,dp=2,micro_batch=1,zero=2", True)):
             with self.subTest(pins=pins):
                 done = harness.run(self.command(config(), pins) + ["--emit=plan"])
                 self.assertEqual(done.returncode, 0, done.stderr)
