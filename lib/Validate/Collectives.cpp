@@ -38,32 +38,19 @@ static std::string whyNotCompared(const Row &row) {
   return "";
 }
 
+static void compareExchange(const Row &row, const cost::Device &device, Comparison &out) {
+  const int64_t ranks = row.integer("gpus", 1);
+  out.unit = row.text("gpu_class") + ", " + row.text("collective");
+  out.time = row.number("time_us") * 1e-6;
+  out.predictedTime = cost::exchangeTime(device, *exchangeOf(row.text("collective")),
+                                         {ranks, ranks}, cost::Bytes(row.number("size_bytes")))
+                          .value;
+  out.what = fmt::format("{} of {} {}, {} bytes", row.text("collective"), ranks,
+                         row.text("gpu_class"), row.text("size_bytes"));
+}
+
 rt::Status compareCollectives(const Table &table, const std::string &share, Report &report) {
-  for (size_t i = 0; i < table.cells.size(); ++i) {
-    const Row row = table.row(i);
-    const std::string &id = row.text("id"), &source = row.text("source");
-    if (std::string reason = whyNotCompared(row); !reason.empty()) {
-      report.leftOut.push_back({id, source, reason});
-      continue;
-    }
-    CLEAVE_RT_ASSIGN_OR_RETURN(
-        const cost::Device device,
-        cost::readDevice(share, deviceName(row.text("gpu_class"), row.text("gpu"))));
-    const int64_t ranks = row.integer("gpus", 1);
-    Comparison out;
-    out.id = id;
-    out.source = source;
-    out.group = row.text("group");
-    out.unit = row.text("gpu_class") + ", " + row.text("collective");
-    out.time = row.number("time_us") * 1e-6;
-    out.predictedTime = cost::exchangeTime(device, *exchangeOf(row.text("collective")),
-                                           {ranks, ranks}, cost::Bytes(row.number("size_bytes")))
-                            .value;
-    out.what = fmt::format("{} of {} {}, {} bytes", row.text("collective"), ranks,
-                           row.text("gpu_class"), row.text("size_bytes"));
-    report.rows.push_back(std::move(out));
-  }
-  return rt::Status::success();
+  return compareRows(table, share, whyNotCompared, compareExchange, report);
 }
 
 } // namespace cleave::validate

@@ -116,29 +116,17 @@ static void compareAttention(const Row &row, const cost::Device &device, Compari
 }
 
 rt::Status compareKernels(const Table &table, const std::string &share, Report &report) {
-  for (size_t i = 0; i < table.cells.size(); ++i) {
-    const Row row = table.row(i);
-    const std::string &id = row.text("id"), &source = row.text("source");
-    if (std::string reason = whyNotCompared(row); !reason.empty()) {
-      report.leftOut.push_back({id, source, reason});
-      continue;
-    }
-    CLEAVE_RT_ASSIGN_OR_RETURN(
-        const cost::Device device,
-        cost::readDevice(share, deviceName(row.text("gpu_class"), row.text("gpu"))));
-    Comparison out;
-    out.id = id;
-    out.source = source;
-    out.group = row.text("group");
-    if (row.text("kind") == "gemm")
-      compareProduct(row, device, out);
-    else
-      compareAttention(row, device, out);
-    out.what =
-        fmt::format("{} {} on {}", row.text("kind"), row.text("dtype"), row.text("gpu_class"));
-    report.rows.push_back(std::move(out));
-  }
-  return rt::Status::success();
+  return compareRows(
+      table, share, whyNotCompared,
+      [](const Row &row, const cost::Device &device, Comparison &out) {
+        if (row.text("kind") == "gemm")
+          compareProduct(row, device, out);
+        else
+          compareAttention(row, device, out);
+        out.what =
+            fmt::format("{} {} on {}", row.text("kind"), row.text("dtype"), row.text("gpu_class"));
+      },
+      report);
 }
 
 } // namespace cleave::validate

@@ -3,11 +3,19 @@
 
 #include "cleave/Validate/Validate.h"
 #include "lib/Validate/Csv.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace cleave::validate {
 
 rt::Status compareSteps(const Table &table, const std::string &share, Report &report);
 rt::Status compareCollectives(const Table &table, const std::string &share, Report &report);
 rt::Status compareKernels(const Table &table, const std::string &share, Report &report);
+
+/// Compares single kernels or exchanges, each on its device: rows of which `whyNot` says nothing.
+/// `compare` fills in what is measured, predicted and compared.
+using WhyNot = llvm::function_ref<std::string(const Row &)>;
+using Compare = llvm::function_ref<void(const Row &, const cost::Device &, Comparison &)>;
+rt::Status compareRows(const Table &table, const std::string &share, WhyNot whyNot, Compare compare,
+                       Report &report);
 
 } // namespace cleave::validate

@@ -1,11 +1,33 @@
 //===- Validate.cpp - The cost model against published measurements --------===//
 
 #include "cleave/Validate/Validate.h"
+#include "lib/Validate/StepRow.h"
 #include "lib/Validate/Tables.h"
 #include <algorithm>
 #include <cmath>
 
 namespace cleave::validate {
+
+rt::Status compareRows(const Table &table, const std::string &share, WhyNot whyNot, Compare compare,
+                       Report &report) {
+  for (size_t i = 0; i < table.cells.size(); ++i) {
+    const Row row = table.row(i);
+    if (std::string reason = whyNot(row); !reason.empty()) {
+      report.leftOut.push_back({row.text("id"), row.text("source"), reason});
+      continue;
+    }
+    CLEAVE_RT_ASSIGN_OR_RETURN(
+        const cost::Device device,
+        cost::readDevice(share, deviceName(row.text("gpu_class"), row.text("gpu"))));
+    Comparison out;
+    out.id = row.text("id");
+    out.source = row.text("source");
+    out.group = row.text("group");
+    compare(row, device, out);
+    report.rows.push_back(std::move(out));
+  }
+  return rt::Status::success();
+}
 
 /// The least error that is not below a share of the weight.
 static double quantile(const std::vector<std::pair<double, double>> &sorted, double all,

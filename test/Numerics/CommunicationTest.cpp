@@ -337,6 +337,17 @@ TEST(Communication, OfOneProgramEndsInAnyOrder) {
   }
 }
 
+/// Two ranks of ZeRO-3 whose exchanges run beside the computation.
+PlanRequest overlapped() {
+  PlanRequest request;
+  request.ranks = request.pins.dp.emplace(2);
+  request.pins.zero = 3;
+  request.pins.overlap = true;
+  request.globalBatch = 4;
+  request.sequence = 16;
+  return request;
+}
+
 /// The layers of a micro-batch, forward and back.
 std::vector<rt::RepeatCommand *> layersOf(rt::Image &image) {
   std::vector<rt::RepeatCommand *> repeats;
@@ -349,12 +360,7 @@ std::vector<rt::RepeatCommand *> layersOf(rt::Image &image) {
 /// Weights come ahead and gradients stay behind; whatever moves a start, a wait or one of
 /// the two places is found.
 TEST(Overlap, OfMovedBucketsIsRefused) {
-  PlanRequest request;
-  request.ranks = request.pins.dp.emplace(2);
-  request.pins.zero = 3;
-  request.pins.overlap = true;
-  request.globalBatch = 4;
-  request.sequence = 16;
+  const PlanRequest request = overlapped();
   auto image = imageOf("t0", request);
   ASSERT_TRUE(image.ok()) << rt::renderText(image.error());
   using Body = std::vector<rt::Command>;
@@ -394,12 +400,7 @@ TEST(Overlap, OfMovedBucketsIsRefused) {
 /// Layers that alternate in kind stand in no repeat: their weights come a layer early all the
 /// same, and their gradients are kept a layer late; so do the head's.
 TEST(Overlap, OfLayersThatAlternateIsRefusedIfMoved) {
-  PlanRequest request;
-  request.ranks = request.pins.dp.emplace(2);
-  request.pins.zero = 3;
-  request.pins.overlap = true;
-  request.globalBatch = 4;
-  request.sequence = 16;
+  const PlanRequest request = overlapped();
   auto image = imageOf("gemma2-mini", request);
   ASSERT_TRUE(image.ok()) << rt::renderText(image.error());
   using List = std::vector<rt::Command>;
@@ -443,12 +444,7 @@ TEST(Overlap, OfLayersThatAlternateIsRefusedIfMoved) {
 
 /// What is larger than a bucket goes in several, each proven by itself.
 TEST(Overlap, OfSmallBucketsIsTheSame) {
-  PlanRequest request;
-  request.ranks = request.pins.dp.emplace(2);
-  request.pins.zero = 3;
-  request.pins.overlap = true;
-  request.globalBatch = 4;
-  request.sequence = 16;
+  const PlanRequest request = overlapped();
   size_t buckets[2], exchanges[2];
   for (bool isSmall : {false, true}) {
     auto image = imageOf("t0", request, isSmall ? 65536 : 0);
@@ -470,12 +466,7 @@ TEST(Overlap, OfSmallBucketsIsTheSame) {
 
 /// Without its second place every buffer of a bucket meets what the next turn does.
 TEST(Overlap, OfBuffersInOnePlaceIsRefused) {
-  PlanRequest request;
-  request.ranks = request.pins.dp.emplace(2);
-  request.pins.zero = 3;
-  request.pins.overlap = true;
-  request.globalBatch = 4;
-  request.sequence = 16;
+  const PlanRequest request = overlapped();
   auto image = imageOf("t0", request);
   ASSERT_TRUE(image.ok()) << rt::renderText(image.error());
   std::string text = rt::toImageText(*image);
