@@ -16,6 +16,7 @@
 #include "lib/Target/Image/PickedMatmul.h"
 #include "lib/Target/Image/Placement.h"
 #include "lib/Target/Image/Precondition.h"
+#include "lib/Target/Image/Programs.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -36,15 +37,6 @@ static std::string labelOf(ArrayRef<Operation *> ops) {
   if (path && path.getValue().contains('*'))
     return path.str();
   return label + (path ? path.str() : op->getName().getStringRef().str());
-}
-
-/// The function of an entry, of stage `stage` if that is not negative; null where there
-/// is none.
-static func::FuncOp functionOf(ModuleOp module, exec::EntryKind kind, int64_t stage) {
-  std::string name = stringifyEntryKind(kind).str();
-  if (stage >= 0)
-    name += "." + std::to_string(stage);
-  return module.lookupSymbol<func::FuncOp>(name);
 }
 
 /// The user's error that a micro-batch is too large for what `most` bounds.
@@ -428,59 +420,6 @@ private:
   llvm::DenseMap<int64_t, Started> started;
 };
 } // namespace
-
-/// A program with empty entries.
-static exec::ProgramOp createProgram(ModuleOp module) {
-  OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
-  auto mesh = *module.getOps<dist::MeshOp>().begin();
-  auto program = exec::ProgramOp::create(b, module.getLoc(), mesh.getSymName(),
-                                         module->getAttrOfType<IntegerAttr>("pipe.index"),
-                                         module->getAttrOfType<ArrayAttr>("pipe.axes"));
-  b.createBlock(&program.getBody());
-  auto add = [&](exec::EntryKind kind, IntegerAttr stage = {}) {
-    auto entry = exec::EntryOp::create(b, module.getLoc(), kind, stage);
-    entry.getBody().emplaceBlock();
-  };
-  add(exec::EntryKind::Begin);
-  add(exec::EntryKind::Count);
-  if (functionOf(module, exec::EntryKind::Survey, -1))
-    add(exec::EntryKind::Survey);
-  add(exec::EntryKind::Prepare);
-  if (!program.getPart())
-    add(exec::EntryKind::Microbatch);
-  if (functionOf(module, exec::EntryKind::Last, -1))
-    add(exec::EntryKind::Last);
-  for (int64_t stage : stagesOf(module))
-    for (auto kind : {exec::EntryKind::Survey, exec::EntryKind::Forward, exec::EntryKind::Backward,
-                      exec::EntryKind::Weights, exec::EntryKind::Evaluate})
-      if (functionOf(module, kind, stage))
-        add(kind, b.getI64IntegerAttr(stage));
-  add(exec::EntryKind::Update);
-  add(exec::EntryKind::Evaluate);
-  return program;
-}
-
-/// Moves `kernels` to `module`. One that is there already is left out; one that has
-/// the name of another there gets a new one, which `program` then launches.
-static void addKernels(ModuleOp kernels, exec::ProgramOp program, ModuleOp module) {
-  SymbolTable there(module);
-  llvm::DenseMap<StringAttr, StringAttr> renamed;
-  for (Operation &kernel : llvm::make_early_inc_range(*kernels.getBody())) {
-    StringAttr name = SymbolTable::getSymbolName(&kernel);
-    Operation *other = there.lookup(name);
-    if (other &&
-        OperationEquivalence::isEquivalentTo(&kernel, other, OperationEquivalence::IgnoreLocations))
-      continue;
-    kernel.remove();
-    there.insert(&kernel); // under another name where it must
-    if (StringAttr own = SymbolTable::getSymbolName(&kernel); own != name)
-      renamed[name] = own;
-  }
-  program.walk([&](exec::LaunchOp launch) {
-    if (auto it = renamed.find(launch.getKernelAttr().getAttr()); it != renamed.end())
-      launch.setKernelAttr(FlatSymbolRefAttr::get(it->second));
-  });
-}
 
 /// Lowers what a rank runs, of a pipeline with `slots` micro-batches in flight; the
 /// program and its kernels go to `into`.
