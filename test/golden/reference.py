@@ -11,7 +11,7 @@ import json, math, os, shutil, struct, sys
 
 import torch
 
-from models import MODELS
+from models import MILD, MODELS
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS, BATCH, LENGTH = 20, 8, 32
@@ -164,7 +164,7 @@ def layer_norm_shapes(c):
     return out
 
 
-def initial(c, seed):
+def initial(c, seed, deviation):
     generator = torch.Generator().manual_seed(seed)
     weights = {}
     make = layer_norm_shapes if c["model_type"] in ("gpt_neox", "phi") else llama_shapes
@@ -174,7 +174,7 @@ def initial(c, seed):
             weights[name] = (0 if c["model_type"] in GEMMA else 1) + 0.1 * noise
         else:
             weights[name] = (0.5 if name.endswith("sinks") else
-                             0.1 if name.endswith("bias") else 0.12) * noise
+                             0.1 if name.endswith("bias") else deviation) * noise
         # Files hold float32.
         weights[name] = weights[name].float().double()
     return weights
@@ -506,7 +506,7 @@ def write(name, seed):
     shutil.copy(os.path.join(HERE, "t0", "tokens.bin"), folder)
     raw = open(os.path.join(folder, "tokens.bin"), "rb").read()
     tokens = torch.tensor(struct.unpack(f"<{len(raw) // 2}H", raw), dtype=torch.int64)
-    start = initial(c, seed)
+    start = initial(c, seed, MILD if name.endswith("-mild") else 0.12)
     rows, step0, final = train(c, start, tokens, torch.float64)
     single, _, final32 = train(c, start, tokens, torch.float32)
     json.dump(c, open(os.path.join(folder, "config.json"), "w"), indent=2, sort_keys=True)
@@ -537,6 +537,6 @@ def write(name, seed):
 
 # With others a choice of an expert comes near a tie (or a bounded value near its bound), which float32 may decide otherwise.
 SEEDS = {"gpt-oss-mini": 229, "qwen2-moe-mini": 212, "qwen3-moe-mini": 207, "deepseek-v2-mini": 215,
-         "deepseek-v3-mini": 200}
+         "deepseek-v3-mini": 200, "deepseek-v3-mild": 307, "gpt-oss-mild": 332}
 for name in sys.argv[1:] or MODELS:
     write(name, SEEDS.get(name, 100 + list(MODELS).index(name)))
