@@ -16,13 +16,13 @@ LocalGroup::LocalGroup(std::vector<int> members, std::chrono::nanoseconds spin)
 
 LocalGroup::LocalGroup(std::vector<int> members, size_t firstHere, size_t here,
                        std::chrono::nanoseconds spin)
-    : messages(here), firstHere(firstHere), memberRanks(std::move(members)),
+    : firstHere(firstHere), memberRanks(std::move(members)),
       addresses(here, {std::vector<const float *>(here), std::vector<float *>(here)}),
       enter(here, spin), leave(here, spin) {}
 
 LocalGroup::Outcome LocalGroup::perform(size_t self, std::span<const LocalCall> parts,
                                         Status &failure) {
-  LocalMessage &message = messages[self];
+  LocalMessage &message = enter.note<LocalMessage>(self);
   message.parts = parts;
   if (parts.size() == 1) {
     message.single = parts.front();
@@ -52,12 +52,12 @@ Status LocalGroup::compareCalls() const {
     return a.collective == b.collective && a.count == b.count && a.reduction == b.reduction &&
            a.root == b.root;
   };
-  for (size_t r = 1; r < messages.size(); ++r) {
-    if (std::ranges::equal(messages.front().parts, messages[r].parts, isLike))
+  for (size_t r = 1; r < countHere(); ++r) {
+    if (std::ranges::equal(partsOf(0), partsOf(r), isLike))
       continue;
-    Error error = internalError(fmt::format(
-        "ranks {} and {} made calls that do not match: {} and {}", membersHere()[0],
-        membersHere()[r], describe(messages.front().parts), describe(messages[r].parts)));
+    Error error = internalError(
+        fmt::format("ranks {} and {} made calls that do not match: {} and {}", membersHere()[0],
+                    membersHere()[r], describe(partsOf(0)), describe(partsOf(r))));
     error.kind = "comm.mismatch";
     return error;
   }

@@ -30,26 +30,26 @@ struct LocalCall {
   int root = 0;
 };
 
-/// All parts of one rank's message, on a cache line of its own.
-struct alignas(64) LocalMessage {
+/// All parts of one rank's message, as the others find it beside its word in the meeting.
+struct LocalMessage {
   /// Where `parts` lie if there is but one: what others read comes with one line.
   LocalCall single;
   std::span<const LocalCall> parts;
 };
-static_assert(sizeof(LocalMessage) == 64);
 
 /// The calls of all members of a process for one part of a message, by member.
 class LocalCalls {
 public:
-  LocalCalls(const std::vector<LocalMessage> &messages, size_t part)
-      : messages(&messages), part(part) {}
+  LocalCalls(const Barrier &meeting, size_t part) : meeting(&meeting), part(part) {}
 
-  size_t size() const { return messages->size(); }
-  const LocalCall &operator[](size_t member) const { return (*messages)[member].parts[part]; }
+  size_t size() const { return meeting->parties(); }
+  const LocalCall &operator[](size_t member) const {
+    return meeting->note<LocalMessage>(member).parts[part];
+  }
   const LocalCall &front() const { return (*this)[0]; }
 
 private:
-  const std::vector<LocalMessage> *messages;
+  const Barrier *meeting;
   size_t part;
 };
 
@@ -61,7 +61,7 @@ public:
   /// All ranks of the group, and those of them that are threads of this process.
   const std::vector<int> &members() const { return memberRanks; }
   std::span<const int> membersHere() const {
-    return std::span(memberRanks).subspan(firstHere, messages.size());
+    return std::span(memberRanks).subspan(firstHere, countHere());
   }
 
   enum class Outcome { Done, Broken };
@@ -81,11 +81,11 @@ protected:
   /// The part of member `self`; called on all members here at the same time.
   virtual Status work(size_t self);
 
-  size_t partCount() const { return messages.front().parts.size(); }
-  LocalCalls callsOf(size_t part) const { return {messages, part}; }
+  /// Members here, in the order of the group.
+  size_t countHere() const { return enter.parties(); }
+  size_t partCount() const { return partsOf(0).size(); }
+  LocalCalls callsOf(size_t part) const { return {enter, part}; }
 
-  /// Of the members here, in the order of the group: the parts of each one's message.
-  std::vector<LocalMessage> messages;
   /// Position in the group of the first member here.
   const size_t firstHere;
 
@@ -96,6 +96,9 @@ private:
     std::vector<float *> targets;
   };
 
+  std::span<const LocalCall> partsOf(size_t member) const {
+    return enter.note<LocalMessage>(member).parts;
+  }
   Status compareCalls() const;
   void workOn(LocalCalls calls, size_t self);
   void allReduce(LocalCalls calls, size_t self);

@@ -81,7 +81,7 @@ bool ProcessGroup::sumsDirectly(LocalCalls calls) const {
 /// Parts of a gathered message, and of one that is scattered directly, are all on their way
 /// at once; those of others follow each other.
 Status ProcessGroup::work(size_t self) {
-  const CollectiveKind kind = messages[self].parts.front().collective;
+  const CollectiveKind kind = callsOf(0)[self].collective;
   if (kind == CollectiveKind::AllGather)
     return allGather(self);
   if (kind == CollectiveKind::ReduceScatter && parts.size() == members().size())
@@ -167,7 +167,7 @@ Status ProcessGroup::reduceScatterDirectly(size_t first, size_t end) {
   const std::vector<Piece> pieces = piecesOf(first, end);
   if (pieces.empty())
     return {};
-  const size_t ranks = members().size(), here = messages.size();
+  const size_t ranks = members().size(), here = countHere();
   const size_t largest = std::ranges::max(pieces, {}, &Piece::count).count;
   std::vector<float> &stage = stages[0];
   stage.resize(std::max(stage.size(), 2 * here * ranks * largest));

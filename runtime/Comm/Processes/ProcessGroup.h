@@ -45,7 +45,7 @@ private:
   /// True if member `self` does this process's share of the exchange with `part`.
   bool talksTo(size_t part, size_t self) const { return part % laneCount == self; }
   size_t partOf(size_t position) const;
-  bool isHere(size_t position) const { return position - firstHere < messages.size(); }
+  bool isHere(size_t position) const { return position - firstHere < countHere(); }
   /// True if a sum sent all at once costs no more than one that goes from process
   /// to process.
   bool sumsDirectly(LocalCalls calls) const;
