@@ -16,8 +16,7 @@ LocalGroup::LocalGroup(std::vector<int> members, std::chrono::nanoseconds spin)
 
 LocalGroup::LocalGroup(std::vector<int> members, size_t firstHere, size_t here,
                        std::chrono::nanoseconds spin)
-    : firstHere(firstHere), memberRanks(std::move(members)),
-      addresses(here, {std::vector<const float *>(here), std::vector<float *>(here)}),
+    : firstHere(firstHere), memberRanks(std::move(members)), addresses(here, Addresses(here)),
       enter(here, spin), leave(here, spin) {}
 
 LocalGroup::Outcome LocalGroup::perform(size_t self, std::span<const LocalCall> parts,
@@ -107,7 +106,8 @@ void LocalGroup::allReduce(LocalCalls calls, size_t self) {
   auto &[sources, targets] = addresses[self];
   for (size_t r = 0; r < ranks; ++r)
     sources[r] = targets[r] = calls[r].receive + slice.begin;
-  reduceTo(targets, sources, slice.end - slice.begin, mine.reduction);
+  reduceTo(std::span(targets).first(ranks), std::span(sources).first(ranks),
+           slice.end - slice.begin, mine.reduction);
 }
 
 void LocalGroup::reduceScatter(LocalCalls calls, size_t self) {
@@ -116,7 +116,8 @@ void LocalGroup::reduceScatter(LocalCalls calls, size_t self) {
   std::vector<const float *> &sources = addresses[self].sources;
   for (size_t r = 0; r < calls.size(); ++r)
     sources[r] = calls[r].send + self * block;
-  reduceTo(std::span(&mine.receive, 1), sources, block, mine.reduction);
+  reduceTo(std::span(&mine.receive, 1), std::span(sources).first(calls.size()), block,
+           mine.reduction);
 }
 
 } // namespace cleave::rt

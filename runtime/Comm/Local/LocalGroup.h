@@ -90,8 +90,13 @@ protected:
   const size_t firstHere;
 
 private:
-  /// What a member reduces, and where to.
+  /// What a member reduces, and where to, by member. They change in each call, so room
+  /// behind them keeps those of two members off one cache line.
   struct alignas(64) Addresses {
+    explicit Addresses(size_t members)
+        : sources(members + lineAddresses), targets(members + lineAddresses) {}
+    static constexpr size_t lineAddresses = 64 / sizeof(float *);
+
     std::vector<const float *> sources;
     std::vector<float *> targets;
   };
