@@ -7,11 +7,13 @@
 
 #include "cleave/Frontend/Model.h"
 #include "cleave/Planner/Search.h"
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <iterator>
 #include <string>
 #include <sys/resource.h>
+#include <vector>
 
 using namespace cleave;
 
@@ -56,9 +58,16 @@ constexpr Anchor kAnchors[] = {
      "Calculon 63.5 s"},
 };
 
-void run(const Anchor &anchor, const std::string &share) {
-  const auto start = std::chrono::steady_clock::now();
-  auto model = frontend::readModelText(anchor.config, "config.json");
+/// A search, and the seconds of a core that it took from the model's description on.
+struct Run {
+  SearchResult found;
+  double seconds;
+  int64_t layouts;
+};
+
+Run run(const Anchor &anchor, const std::string &config, const std::string &share) {
+  const std::clock_t start = std::clock();
+  auto model = frontend::readModelText(config, "config.json");
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   auto module = frontend::importModel(*model, context);
   const auto work = cost::workOf(*module);
@@ -74,28 +83,62 @@ void run(const Anchor &anchor, const std::string &share) {
   problem.request.sequence = anchor.sequence;
   problem.request.globalBatch = anchor.batch;
   problem.request.narrow = true;
-  const SearchResult found = search(problem);
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const SearchCounts &c = found.counts;
-  std::printf(
-      "%-28s %6.2f s (at most %g; %s), %ld MB; %lld layouts in %lld families, %lld bounded, "
-      "%lld too large, %lld predicted\n",
-      anchor.name, spent.count(), anchor.limit, anchor.other, usage.ru_maxrss / 1024,
-      static_cast<long long>(countChoices(problem)), static_cast<long long>(c.families),
-      static_cast<long long>(c.bounded), static_cast<long long>(c.tooLarge),
-      static_cast<long long>(c.predicted));
-  if (!found.best.empty())
-    std::printf("  %s: %.4g s, %.1f GB\n", textOf(found.best[0].choice).c_str(),
-                found.best[0].seconds(), found.best[0].bytes() / 1e9);
+  SearchResult found = search(problem);
+  const double spent = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  return {std::move(found), spent, countChoices(problem)};
+}
+
+void printCounts(const Run &run) {
+  const SearchCounts &c = run.found.counts;
+  std::printf("%lld layouts in %lld families, %lld bounded, %lld too large, %lld predicted\n",
+              static_cast<long long>(run.layouts), static_cast<long long>(c.families),
+              static_cast<long long>(c.bounded), static_cast<long long>(c.tooLarge),
+              static_cast<long long>(c.predicted));
+  for (const PricedChoice &best : run.found.best)
+    std::printf("  %s: %.4g s, %.1f GB\n", textOf(best.choice).c_str(), best.seconds(),
+                best.bytes() / 1e9);
+}
+
+void runAnchors(const std::string &share) {
+  for (const Anchor &anchor : kAnchors) {
+    const Run done = run(anchor, anchor.config, share);
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    std::printf("%-28s %6.2f s (at most %g; %s), %ld MB; ", anchor.name, done.seconds, anchor.limit,
+                anchor.other, usage.ru_maxrss / 1024);
+    printCounts(done);
+  }
+}
+
+/// The same cluster and batch for Llama-3.1-405B with fewer and more layers; the least of some
+/// runs, which take turns.
+void runDepths(const std::string &share) {
+  constexpr int kRuns = 5;
+  constexpr int64_t kDepths[] = {4, 8, 16, 32, 64, 126};
+  const Anchor &anchor = kAnchors[1];
+  std::vector<Run> least;
+  for (int turn = 0; turn < kRuns; ++turn)
+    for (size_t i = 0; i < std::size(kDepths); ++i) {
+      std::string config = anchor.config;
+      config.replace(config.find(": 126") + 2, 3, std::to_string(kDepths[i]));
+      Run done = run(anchor, config, share);
+      if (turn == 0)
+        least.push_back(std::move(done));
+      else if (done.seconds < least[i].seconds)
+        least[i] = std::move(done);
+    }
+  for (size_t i = 0; i < std::size(kDepths); ++i) {
+    std::printf("%4lld layers %8.4f s, %5.2f x; ", static_cast<long long>(kDepths[i]),
+                least[i].seconds, least[i].seconds / least[0].seconds);
+    printCounts(least[i]);
+  }
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-  const std::string share = argc > 1 ? argv[1] : "share";
-  for (const Anchor &anchor : kAnchors)
-    run(anchor, share);
+  const bool depths = argc > 1 && std::string(argv[1]) == "--depths";
+  const std::string share = argc > 1 + depths ? argv[1 + depths] : "share";
+  depths ? runDepths(share) : runAnchors(share);
   return 0;
 }

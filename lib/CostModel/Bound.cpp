@@ -3,6 +3,7 @@
 #include "cleave/CostModel/Bound.h"
 #include "cleave/CostModel/Kernels.h"
 #include "lib/CostModel/Step.h"
+#include "llvm/ADT/SmallVector.h"
 #include <numeric>
 
 namespace cleave::cost {
@@ -16,11 +17,12 @@ static Seconds withEnds(const StepInput &in, Seconds busy, double owned) {
 Seconds stepBound(const ModelWork &work, const HostProfile &host, const Layout &layout,
                   const LayerPrices &prices, double microBatches) {
   Seconds all, longest;
-  for (int kind : work.layers) {
-    const Seconds layer = prices.times[kind].forward + prices.times[kind].back();
-    all += layer;
+  forEachRun(work, 0, static_cast<int64_t>(work.layers.size()), [&](int64_t first, int64_t count) {
+    const LayerTimes &times = prices.times[work.layers[first]];
+    const Seconds layer = times.forward + times.back();
+    all += static_cast<double>(count) * layer;
     longest = std::max(longest, layer);
-  }
+  });
   const auto ranks = static_cast<double>(layout.pipeline);
   return (microBatches * std::max(all / ranks, longest) + host.step) * (1 + slowestOfMany(layout));
 }
@@ -35,8 +37,8 @@ struct KindShare {
 
 } // namespace
 
-static std::vector<KindShare> sharesOf(const StepInput &in, bool sharing) {
-  std::vector<KindShare> shares(in.work.kinds.size());
+static llvm::SmallVector<KindShare, 8> sharesOf(const StepInput &in, bool sharing) {
+  llvm::SmallVector<KindShare, 8> shares(in.work.kinds.size());
   for (size_t kind = 0; kind < shares.size(); ++kind) {
     KindShare &share = shares[kind];
     const LayerTimes &times = in.prices.times[kind];
@@ -62,7 +64,7 @@ Seconds stepBound(const ModelWork &work, const Device &device, const HostProfile
                   const Layout &layout, const LayerPrices &prices,
                   const std::vector<int64_t> &stageBegins, bool sharing) {
   const StepInput in{work, device, host, layout, prices};
-  const std::vector<KindShare> shares = sharesOf(in, sharing);
+  const llvm::SmallVector<KindShare, 8> shares = sharesOf(in, sharing);
   const auto [transfer, sent] = sendsOf(in);
   const auto stages = static_cast<int64_t>(stageBegins.size()) - 1;
   const int64_t ranks = layout.pipeline;
@@ -70,16 +72,17 @@ Seconds stepBound(const ModelWork &work, const Device &device, const HostProfile
   // Where gradients of weights are apart, they may fill up the way back.
   const bool fillsUp = layout.schedule.starts_with("zb");
   // Of all stages of a rank, and of its first one.
-  std::vector<KindShare> ofRank(ranks), first(ranks);
+  llvm::SmallVector<KindShare, 32> ofRank(ranks), first(ranks);
   for (int64_t s = 0; s < stages; ++s) {
     KindShare sum;
-    for (int64_t i = stageBegins[s]; i < stageBegins[s + 1]; ++i) {
-      const KindShare &layer = shares[work.layers[i]];
-      sum.forward += layer.forward;
-      sum.backward += layer.backward;
-      sum.exchanged += layer.exchanged;
-      sum.owned += layer.owned;
-    }
+    forEachRun(work, stageBegins[s], stageBegins[s + 1], [&](int64_t first, int64_t count) {
+      const KindShare &layer = shares[work.layers[first]];
+      const auto times = static_cast<double>(count);
+      sum.forward += times * layer.forward;
+      sum.backward += times * layer.backward;
+      sum.exchanged += times * layer.exchanged;
+      sum.owned += times * layer.owned;
+    });
     if (s < ranks)
       first[s] = sum;
     KindShare &all = ofRank[s % ranks];

@@ -132,70 +132,51 @@ struct StateBytes {
   Bytes weight, gradient, optimizer;
   bool sharesWeights = false, sharesGradients = false, sharesOptimizer = false;
 
-  explicit StateBytes(const StepInput &in) {
+  StateBytes(const Device &device, const HostProfile &host, const Layout &layout) {
     const auto ways = [&](Group group) {
-      const int64_t shared = in.layout.sharingGroup;
+      const int64_t shared = layout.sharingGroup;
       return static_cast<double>(shared ? std::min(shared, group.ranks) : group.ranks);
     };
-    plainShared = ways(in.plainGroup());
-    expertsShared = ways(in.expertGroup());
-    weight = in.layout.weightBytes();
-    gradient = in.host.gradient;
-    optimizer = in.layout.optimizerBytes() + in.host.ownedGradient;
-    sharesWeights = in.layout.sharing == Sharing::Parameters;
-    sharesGradients = in.layout.sharing >= Sharing::Gradients;
-    sharesOptimizer = in.layout.sharing != Sharing::None;
+    plainShared = ways(plainGroup(device, layout));
+    expertsShared = ways(expertGroup(device, layout));
+    weight = layout.weightBytes();
+    gradient = host.gradient;
+    optimizer = layout.optimizerBytes() + host.ownedGradient;
+    sharesWeights = layout.sharing == Sharing::Parameters;
+    sharesGradients = layout.sharing >= Sharing::Gradients;
+    sharesOptimizer = layout.sharing != Sharing::None;
   }
 
-  /// `tied`: elements of the layer that the rank has already.
-  void add(const WeightCount &w, double tied, MemoryParts &out) const {
-    const double plain = w.plain - tied, all = plain + w.experts;
-    const double owned = plain / plainShared + w.experts / expertsShared;
-    out.weights += weight * (sharesWeights ? owned : all);
-    out.gradients += gradient * (sharesGradients ? owned : all);
-    out.optimizer += optimizer * (sharesOptimizer ? owned : all);
-  }
-};
-
-/// Adds up the layers of a rank.
-struct RankMemory {
-  const StepInput &in;
-  const StateBytes &state;
-  MemoryParts parts;
-  /// Of one micro-batch in flight.
-  Bytes saved;
-  Bytes working;
-  double largestLayer = 0, largestWeight = 0;
-  bool hasFirst = false;
-
-  void add(int64_t layer) {
-    const LayerMemory &memory = in.memoryOf(layer);
-    const WeightCount &weights = in.weightsOf(layer);
-    const bool isLast = layer + 1 == in.layers();
-    state.add(weights, isLast && hasFirst ? memory.tied : 0, parts);
-    hasFirst |= layer == 0;
-    largestLayer = std::max(largestLayer, weights.plain + weights.experts);
-    largestWeight = std::max(largestWeight, memory.largestWeight);
-    if (layer == 0) {
-      // A mask of dropout has a byte for each element.
-      saved += in.host.dropoutMasks > 0 ? memory.handed / in.layout.valueBytes().value : Bytes();
-    } else if (!isLast) {
-      saved += memory.saved;
-      working = std::max(working, memory.working);
-    } else {
-      working = std::max(working, memory.statistic);
-    }
-  }
-
-  MemoryParts finish(double inFlight) {
-    parts.activations = saved * inFlight;
-    parts.temporary = working + in.host.addedGradient * largestWeight + in.host.buckets;
-    // Two gathered layers, and one whose gradients are summed.
-    if (in.layout.sharing == Sharing::Parameters)
-      parts.temporary += Bytes(largestLayer * (2 * in.layout.weightBytes().value + 4));
-    return parts;
+  void add(const RankLoad &load, MemoryParts &out) const {
+    const double all = load.plain + load.experts;
+    const double owned = load.plain / plainShared + load.experts / expertsShared;
+    out.weights = weight * (sharesWeights ? owned : all);
+    out.gradients = gradient * (sharesGradients ? owned : all);
+    out.optimizer = optimizer * (sharesOptimizer ? owned : all);
   }
 };
+
+/// Adds `count` layers of the kind of `layer`, which follow each other.
+void addLayers(const StepInput &in, int64_t layer, int64_t count, RankLoad &load) {
+  const LayerMemory &memory = in.memoryOf(layer);
+  const WeightCount &weights = in.weightsOf(layer);
+  const auto times = static_cast<double>(count);
+  load.plain += times * weights.plain;
+  load.experts += times * weights.experts;
+  load.largestLayer = std::max(load.largestLayer, weights.plain + weights.experts);
+  load.largestWeight = std::max(load.largestWeight, memory.largestWeight);
+  if (layer == 0) {
+    load.hasFirst = true;
+    // A mask of dropout has a byte for each element.
+    load.saved += in.host.dropoutMasks > 0 ? memory.handed / in.layout.valueBytes().value : Bytes();
+  } else if (layer + 1 < in.layers()) {
+    load.saved += times * memory.saved;
+    load.working = std::max(load.working, memory.working);
+  } else {
+    load.plain -= load.hasFirst ? memory.tied : 0;
+    load.working = std::max(load.working, memory.statistic);
+  }
+}
 
 } // namespace
 
@@ -211,28 +192,50 @@ std::vector<LayerMemory> layerMemory(const ModelWork &work, const HostProfile &h
   return memory;
 }
 
-std::vector<MemoryParts> memoryOfRanks(const ModelWork &work, const Device &device,
-                                       const HostProfile &host, const Layout &layout,
-                                       const LayerPrices &prices,
-                                       const std::vector<int64_t> &stageBegins,
-                                       const std::vector<int64_t> &inFlight) {
+RankLoad loadOfLayer(const ModelWork &work, const Device &device, const HostProfile &host,
+                     const Layout &layout, const LayerPrices &prices, int64_t layer) {
+  RankLoad load;
+  addLayers({work, device, host, layout, prices}, layer, 1, load);
+  return load;
+}
+
+RankLoad loadOfRank(const ModelWork &work, const Device &device, const HostProfile &host,
+                    const Layout &layout, const LayerPrices &prices,
+                    const std::vector<int64_t> &stageBegins, int64_t rank) {
   const StepInput in{work, device, host, layout, prices};
-  const StateBytes state(in);
   const auto stages = static_cast<int64_t>(stageBegins.size()) - 1;
-  const auto perRank = static_cast<double>(layout.stagesPerRank);
+  RankLoad load;
+  for (int64_t s = rank; s < stages; s += layout.pipeline) {
+    forEachRun(work, stageBegins[s], stageBegins[s + 1],
+               [&](int64_t layer, int64_t count) { addLayers(in, layer, count, load); });
+    // Ranks that have the same keep a part each, as they send it.
+    if (host.keepsOutputs && s + 1 < stages)
+      load.saved += in.memoryOf(stageBegins[s + 1] - 1).handed /
+                    static_cast<double>(layout.sequence ? 1 : layout.tensor);
+  }
+  return load;
+}
+
+MemoryParts memoryOfRank(const Device &device, const HostProfile &host, const Layout &layout,
+                         const RankLoad &load, int64_t inFlight) {
+  MemoryParts parts;
+  StateBytes(device, host, layout).add(load, parts);
+  parts.activations =
+      load.saved * (static_cast<double>(inFlight) / static_cast<double>(layout.stagesPerRank));
+  parts.temporary = load.working + host.addedGradient * load.largestWeight + host.buckets;
+  // Two gathered layers, and one whose gradients are summed.
+  if (layout.sharing == Sharing::Parameters)
+    parts.temporary += Bytes(load.largestLayer * (2 * layout.weightBytes().value + 4));
+  return parts;
+}
+
+std::vector<MemoryParts> memoryOfRanks(const Device &device, const HostProfile &host,
+                                       const Layout &layout, const std::vector<RankLoad> &loads,
+                                       const std::vector<int64_t> &inFlight) {
   std::vector<MemoryParts> ranks;
-  for (int64_t rank = 0; rank < layout.pipeline; ++rank) {
-    RankMemory memory{in, state, {}, {}, {}};
-    memory.parts.rank = rank;
-    for (int64_t s = rank; s < stages; s += layout.pipeline) {
-      for (int64_t i = stageBegins[s]; i < stageBegins[s + 1]; ++i)
-        memory.add(i);
-      // Ranks that have the same keep a part each, as they send it.
-      if (host.keepsOutputs && s + 1 < stages)
-        memory.saved += in.memoryOf(stageBegins[s + 1] - 1).handed /
-                        static_cast<double>(layout.sequence ? 1 : layout.tensor);
-    }
-    ranks.push_back(memory.finish(static_cast<double>(inFlight[rank]) / perRank));
+  for (auto [load, held] : llvm::zip(loads, inFlight)) {
+    ranks.push_back(memoryOfRank(device, host, layout, load, held));
+    ranks.back().rank = static_cast<int64_t>(ranks.size()) - 1;
   }
   return ranks;
 }

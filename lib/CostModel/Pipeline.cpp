@@ -117,33 +117,32 @@ private:
 
 namespace {
 
-/// The order of a step that a schedule's name stands for.
-struct NamedOrder {
-  ComputeOrder order;
+/// The schedule that a name stands for.
+struct NamedSchedule {
+  const Schedule *schedule;
   /// Gradients of weights are apart, and fill up what is left.
   bool apart = false, fillsUp = false;
 };
 
 } // namespace
 
-static NamedOrder orderOf(llvm::StringRef name, int64_t ranks, int64_t stages,
-                          int64_t microBatches) {
-  NamedOrder out;
+static NamedSchedule scheduleOf(llvm::StringRef name, const PipelineShape &shape) {
+  NamedSchedule out;
   out.fillsUp = name == "zb-2p";
-  const Schedule *schedule = findSchedule(out.fillsUp ? "zb-h1" : name);
-  if (!schedule || !schedule->takes(stages / ranks))
-    schedule = findSchedule(stages > ranks ? "interleaved" : "1f1b");
-  out.apart = schedule->name == llvm::StringRef("zb-h1");
-  out.order = schedule->order({ranks, stages, microBatches});
+  out.schedule = findSchedule(out.fillsUp ? "zb-h1" : name);
+  if (!out.schedule || !out.schedule->takes(shape.stages / shape.ranks))
+    out.schedule = findSchedule(shape.stages > shape.ranks ? "interleaved" : "1f1b");
+  out.apart = out.schedule->name == llvm::StringRef("zb-h1");
   return out;
 }
 
 PipelineTimes playPipeline(llvm::StringRef name, int64_t ranks,
                            const std::vector<StageTime> &stages, int64_t microBatches,
                            Seconds transfer, Seconds sent) {
-  const NamedOrder named = orderOf(name, ranks, static_cast<int64_t>(stages.size()), microBatches);
-  PipelineTimes times =
-      Player(named.order, stages, microBatches, transfer, sent, named.apart).play();
+  const PipelineShape shape{ranks, static_cast<int64_t>(stages.size()), microBatches};
+  const NamedSchedule named = scheduleOf(name, shape);
+  const ComputeOrder order = named.schedule->order(shape);
+  PipelineTimes times = Player(order, stages, microBatches, transfer, sent, named.apart).play();
   if (named.fillsUp) {
     const Seconds busiest = *std::max_element(times.busy.begin(), times.busy.end());
     const Seconds gained = (1 - kLeftOfBubble) * above(times.makespan, busiest);
@@ -158,22 +157,14 @@ PipelineTimes playPipeline(llvm::StringRef name, int64_t ranks,
   return times;
 }
 
-std::vector<int64_t> inFlightOf(llvm::StringRef schedule, int64_t ranks, int64_t stages,
+std::vector<int64_t> inFlightOf(llvm::StringRef name, int64_t ranks, int64_t stages,
                                 int64_t microBatches) {
-  const NamedOrder named = orderOf(schedule, ranks, stages, microBatches);
-  const ActionKind last = named.apart ? ActionKind::WeightGradient : ActionKind::Backward;
+  const PipelineShape shape{ranks, stages, microBatches};
+  const NamedSchedule named = scheduleOf(name, shape);
   std::vector<int64_t> most;
-  for (const auto &actions : named.order) {
-    int64_t held = 0;
-    most.push_back(0);
-    for (const Action &action : actions)
-      if (action.kind == ActionKind::Forward)
-        most.back() = std::max(most.back(), ++held);
-      else if (action.kind == last)
-        --held;
-    if (named.fillsUp)
-      most.back() = std::min(2 * ranks - 1, microBatches);
-  }
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    most.push_back(named.fillsUp ? std::min(2 * ranks - 1, microBatches)
+                                 : named.schedule->inFlight(shape, rank));
   return most;
 }
 

@@ -17,7 +17,7 @@ static constexpr double kNode = 8;
 /// The part of a send that others see, where it is overlapped.
 static constexpr double kSendSeen = 0.25;
 
-Group StepInput::plainGroup() const {
+Group plainGroup(const Device &device, const Layout &layout) {
   return {layout.data * layout.context, std::max<int64_t>(1, device.link.domain / layout.tensor)};
 }
 
@@ -26,7 +26,7 @@ double slowestOfMany(const Layout &layout) {
   return domains > 1 ? kSlowestOfMany * std::log2(domains) : 0;
 }
 
-Group StepInput::expertGroup() const {
+Group expertGroup(const Device &device, const Layout &layout) {
   const int64_t ranks = layout.data * layout.context * (layout.expertWidth ? 1 : layout.tensor);
   return {std::max<int64_t>(1, ranks / layout.expert),
           std::max<int64_t>(1, device.link.domain / layout.expert)};
@@ -262,8 +262,10 @@ Prediction predict(const ModelWork &work, const Device &device, const HostProfil
   out.fixed += out.step * slowest;
   out.step = out.step * (1 + slowest);
   out.stageBegins = plan.begins;
-  out.memoryOfRanks =
-      memoryOfRanks(work, device, host, layout, prices, plan.begins, plan.times.inFlight);
+  std::vector<RankLoad> loads;
+  for (int64_t rank = 0; rank < layout.pipeline; ++rank)
+    loads.push_back(loadOfRank(work, device, host, layout, prices, plan.begins, rank));
+  out.memoryOfRanks = memoryOfRanks(device, host, layout, loads, plan.times.inFlight);
   out.memory = *std::max_element(
       out.memoryOfRanks.begin(), out.memoryOfRanks.end(),
       [](const MemoryParts &a, const MemoryParts &b) { return a.sum() < b.sum(); });

@@ -10,6 +10,10 @@ namespace cleave::cost {
 /// Compute slows down by this share of the exchanges that run beside it.
 inline constexpr double kSlowedBeside = 0.15;
 
+/// Replicas of a layer that share or sum its state, and those of an expert's.
+Group plainGroup(const Device &device, const Layout &layout);
+Group expertGroup(const Device &device, const Layout &layout);
+
 /// All that a step is made of, before it is added up.
 struct StepInput {
   const ModelWork &work;
@@ -24,10 +28,23 @@ struct StepInput {
   const LayerMemory &memoryOf(int64_t layer) const { return prices.memory[kindOf(layer)]; }
   int64_t layers() const { return static_cast<int64_t>(work.layers.size()); }
 
-  /// Replicas of a layer that share or sum its state, and those of an expert's.
-  Group plainGroup() const;
-  Group expertGroup() const;
+  Group plainGroup() const { return cost::plainGroup(device, layout); }
+  Group expertGroup() const { return cost::expertGroup(device, layout); }
 };
+
+/// Visits the layers of [begin, end) as runs of one kind: the first one of each, and how many. The
+/// first and the last layer of the model are runs of their own.
+template <typename Visit>
+void forEachRun(const ModelWork &work, int64_t begin, int64_t end, Visit visit) {
+  const std::vector<int> &kinds = work.layers;
+  const auto layers = static_cast<int64_t>(kinds.size());
+  for (int64_t i = begin, next; i < end; i = next) {
+    next = i + 1;
+    while (i > 0 && next < end && kinds[next] == kinds[i] && next + 1 < layers)
+      ++next;
+    visit(i, next - i);
+  }
+}
 
 /// What the gradients of weights and the parameters take to be summed and gathered.
 struct DataExchange {

@@ -19,6 +19,7 @@ static constexpr double kWeightSteps = 64;
 /// A micro-batch in which a sequence takes the least, but for what is left of waves of tiles.
 static constexpr int64_t kHugeMicroBatch = int64_t(1) << 24;
 static constexpr double kHugeRounding = 1 - 1e-5;
+static constexpr double kNoLimit = std::numeric_limits<double>::max();
 
 std::vector<int64_t> PricedChoice::stageSizes() const {
   std::vector<int64_t> sizes;
@@ -60,51 +61,91 @@ const cost::HostProfile &Pricing::hostOf(const Choice &choice) const {
   return choice.overlap ? problem.host : waiting;
 }
 
-cost::LayerPrices &Pricing::timesOf(const Choice &c) {
-  auto [it, fresh] = layers.try_emplace({c.tp, c.cp, c.ep, c.microBatch, c.sequence, c.vocabulary,
-                                         c.recompute, dealsExpertsOverTensor(c)});
+Pricing::LayerKey Pricing::layerKey(const Choice &c) {
+  return {c.tp,       c.cp,         c.ep,        c.microBatch,
+          c.sequence, c.vocabulary, c.recompute, dealsExpertsOverTensor(c)};
+}
+
+Pricing::Layers &Pricing::layersAt(const Choice &c) {
+  const LayerKey key = layerKey(c);
+  // Layouts are looked at in groups that have their layers in common.
+  if (lastLayers && lastKey == key)
+    return *lastLayers;
+  auto [it, fresh] = layers.try_emplace(key);
   if (fresh)
-    it->second = cost::timeLayers(problem.work, problem.device, problem.host, layoutOf(problem, c));
+    it->second.prices =
+        cost::timeLayers(problem.work, problem.device, problem.host, layoutOf(problem, c));
+  lastKey = key;
+  lastLayers = &it->second;
   return it->second;
 }
 
-const std::vector<cost::LayerMemory> &Pricing::memoryOfSequence(const Choice &choice) {
+const Pricing::Sequence &Pricing::sequenceOf(const Choice &choice) {
   Choice c = choice;
   c.microBatch = 1;
-  auto [it, fresh] = memory.try_emplace(
-      {c.tp, c.cp, c.ep, c.sequence, c.vocabulary, c.recompute, dealsExpertsOverTensor(c)});
-  if (fresh)
-    it->second = cost::layerMemory(problem.work, problem.host, layoutOf(problem, c));
-  return it->second;
+  auto [it, fresh] = sequences.try_emplace(layerKey(c));
+  Sequence &sequence = it->second;
+  if (!fresh)
+    return sequence;
+  const cost::Layout layout = layoutOf(problem, c);
+  sequence.prices.memory = cost::layerMemory(problem.work, problem.host, layout);
+  for (const cost::KindWork &kind : problem.work.kinds)
+    sequence.prices.weights.push_back(cost::weightsOf(kind, layout));
+  const std::vector<int> &order = problem.work.layers;
+  const auto last = static_cast<int64_t>(order.size()) - 1;
+  std::vector<std::pair<int64_t, int64_t>> between(problem.work.kinds.size());
+  auto add = [&](int64_t layer, int64_t count) {
+    sequence.loads.push_back({cost::loadOfLayer(problem.work, problem.device, problem.host, layout,
+                                                sequence.prices, layer),
+                              static_cast<double>(count), layer == 0 || layer == last});
+  };
+  for (int64_t i = 1; i < last; ++i)
+    between[order[i]] = {i, between[order[i]].second + 1};
+  add(0, 1);
+  for (auto [layer, count] : between)
+    if (count > 0)
+      add(layer, count);
+  if (last > 0) {
+    add(last, 1);
+    // It may take what the first one has.
+    sequence.loads.back().load.plain -= sequence.prices.memory[order[last]].tied;
+  }
+  return sequence;
 }
 
 const cost::LayerPrices &Pricing::layersOf(const Choice &choice) {
-  cost::LayerPrices &prices = timesOf(choice);
+  cost::LayerPrices &prices = layersAt(choice).prices;
   const auto micro = static_cast<double>(choice.microBatch);
   if (prices.memory.empty())
-    for (const cost::LayerMemory &m : memoryOfSequence(choice))
+    for (const cost::LayerMemory &m : sequenceOf(choice).prices.memory)
       prices.memory.push_back(m * micro);
   return prices;
 }
 
 const std::vector<int64_t> &Pricing::stagesOf(const Choice &choice) {
-  const cost::LayerPrices &prices = timesOf(choice);
-  double most = 0;
-  for (const cost::LayerTimes &t : prices.times)
-    most = std::max(most, (t.forward + t.back()).value);
-  std::vector<int64_t> key = {choice.pp * choice.vp};
-  for (const cost::LayerTimes &t : prices.times)
-    key.push_back(std::llround((t.forward + t.back()).value / most * kWeightSteps));
-  auto [it, fresh] = stages.try_emplace(key);
-  if (!fresh)
-    return it->second;
-  std::vector<int64_t> weights;
-  for (int kind : problem.work.layers)
-    weights.push_back(key[1 + kind]);
-  it->second = {0};
-  for (int64_t size : splitEvenly(weights, choice.pp * choice.vp))
-    it->second.push_back(it->second.back() + size);
-  return it->second;
+  Layers &found = layersAt(choice);
+  if (!found.splits) {
+    double most = 0;
+    for (const cost::LayerTimes &t : found.prices.times)
+      most = std::max(most, (t.forward + t.back()).value);
+    std::vector<int64_t> weights;
+    for (int kind : problem.work.layers) {
+      const cost::LayerTimes &t = found.prices.times[kind];
+      weights.push_back(std::llround((t.forward + t.back()).value / most * kWeightSteps));
+    }
+    found.splits = &splits.try_emplace(weights, weights).first->second;
+  }
+  return found.splits->begins(choice.pp * choice.vp);
+}
+
+const std::vector<int64_t> &Pricing::Splits::begins(int64_t stages) {
+  std::vector<int64_t> &found = known[stages];
+  if (found.empty()) {
+    found = {0};
+    for (int64_t size : table.split(stages))
+      found.push_back(found.back() + size);
+  }
+  return found;
 }
 
 const std::vector<int64_t> &Pricing::inFlightOf(const Choice &c) {
@@ -141,79 +182,109 @@ double Pricing::boundOf(const Choice &choice, bool sharing) {
                          .value;
 }
 
-std::vector<cost::MemoryParts> Pricing::ranksOf(const Choice &choice) {
-  return cost::memoryOfRanks(problem.work, problem.device, problem.host, layoutOf(problem, choice),
-                             layersOf(choice), stagesOf(choice), inFlightOf(choice));
+const cost::RankLoad &Pricing::loadOf(const Choice &choice, const cost::Layout &layout,
+                                      int64_t rank) {
+  // Who shares state does not matter, nor what is waited for.
+  Choice key = choice;
+  key.zero = key.zeroGroup = 0;
+  key.overlap = false;
+  if (!loadsKey || *loadsKey != key) {
+    loads.clear();
+    loadsKey = key;
+  }
+  while (static_cast<int64_t>(loads.size()) <= rank)
+    loads.push_back(cost::loadOfRank(problem.work, problem.device, problem.host, layout,
+                                     layersOf(choice), stagesOf(choice),
+                                     static_cast<int64_t>(loads.size())));
+  return loads[rank];
 }
 
-double Pricing::memoryOf(const Choice &choice) {
+double Pricing::memoryOf(const Choice &choice, double enough) {
+  const cost::Layout layout = layoutOf(problem, choice);
+  const std::vector<int64_t> &inFlight = inFlightOf(choice);
   double most = 0;
-  for (const cost::MemoryParts &rank : ranksOf(choice))
-    most = std::max(most, rank.sum().value);
+  for (int64_t rank = 0; rank < choice.pp && most <= enough; ++rank)
+    most = std::max(most, cost::memoryOfRank(problem.device, problem.host, layout,
+                                             loadOf(choice, layout, rank), inFlight[rank])
+                              .sum()
+                              .value);
   return most;
 }
 
-double Pricing::leastMemoryOf(const Choice &pipeline) {
-  Choice shared = pipeline;
-  shared.zero = 3;
-  double most = 0;
-  // Nobody keeps less than a part of all state, and nobody does without activations.
-  for (const cost::MemoryParts &rank : ranksOf(shared))
-    most =
-        std::max(most, (rank.weights + rank.gradients + rank.optimizer + rank.activations).value);
-  return most * kRounding;
+std::vector<int64_t> Pricing::leastSharings(const Choice &choice) const {
+  if (problem.request.pins.zero)
+    return {*problem.request.pins.zero};
+  // Stages 0 and 1 have no less of anything than stage 2, and groups no less than all. Stage 3 has
+  // gathered weights besides.
+  return choice.dp * choice.cp > 1 ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{0};
+}
+
+double Pricing::leastMemoryOf(const Choice &pipeline, double enough) {
+  double least = kNoLimit;
+  for (int64_t zero : leastSharings(pipeline)) {
+    Choice shared = pipeline;
+    shared.zero = zero;
+    shared.zeroGroup = 0;
+    least = std::min(least, memoryOf(shared, enough > 0 ? enough / kRounding : kNoLimit));
+  }
+  return least * kRounding;
 }
 
 double Pricing::leastMemoryOfGroup(const Choice &group) {
-  // Rank r of a pipeline keeps at least min(pp - r, micro-batches) micro-batches of each of its
-  // layers, whatever the schedule, and each layer's state is shared by all at most. However layers
-  // are dealt out, the fullest rank has at least any average over ranks. With λ as the weights of
-  // such an average, a layer counts with what it has where that is least.
-  const std::vector<cost::LayerMemory> &sequence = memoryOfSequence(group);
-  const cost::Layout layout = layoutOf(problem, group);
-  const auto micro = static_cast<double>(group.microBatch);
-  const auto shared = static_cast<double>(group.dp * group.cp);
-  const double bytes = (layout.weightBytes() + problem.host.gradient + layout.optimizerBytes() +
-                        problem.host.ownedGradient)
-                           .value;
-  std::vector<double> state, kept;
-  double allState = 0, allKept = 0;
-  const std::vector<int> &order = problem.work.layers;
-  for (size_t k = 0; k < sequence.size(); ++k) {
-    const cost::LayerMemory &memory = sequence[k];
-    cost::WeightCount w = weightsOf(problem.work.kinds[k], layout);
-    // The last layer may take what the first one has.
-    if (static_cast<int>(k) == order.back())
-      w.plain -= memory.tied;
-    const double ofExpert =
-        std::max(1., shared * static_cast<double>(layout.expertWidth ? 1 : group.tp) /
-                         static_cast<double>(group.ep));
-    state.push_back(bytes * (w.plain / shared + w.experts / ofExpert));
-    kept.push_back(memory.saved.value * micro);
-  }
-  for (size_t i = 0; i < order.size(); ++i) {
-    allState += state[order[i]];
-    allKept += i > 0 && i + 1 < order.size() ? kept[order[i]] : 0;
-  }
-  std::vector<double> lambda;
-  double sum = 0;
-  auto held = [&](int64_t rank) {
-    return static_cast<double>(std::min(group.pp - rank, layout.microBatches()));
-  };
-  for (int64_t rank = 0; rank < group.pp; ++rank) {
-    lambda.push_back(1 / (allState + allKept * held(rank)));
-    sum += lambda.back();
-  }
-  double least = 0;
-  for (size_t i = 0; i < order.size(); ++i) {
-    const bool isEdge = i == 0 || i + 1 == order.size();
-    double most = std::numeric_limits<double>::max();
-    for (int64_t rank = 0; rank < group.pp; ++rank)
-      most = std::min(most, lambda[rank] / sum *
-                                (state[order[i]] + (isEdge ? 0 : kept[order[i]]) * held(rank)));
-    least += most;
+  double least = kNoLimit;
+  for (int64_t zero : leastSharings(group)) {
+    Choice shared = group;
+    shared.zero = zero;
+    least = std::min(least, leastOfAnyStages(shared));
   }
   return least * kRounding;
+}
+
+double Pricing::leastOfAnyStages(const Choice &choice) {
+  // Rank r of a pipeline keeps at least min(pp - r, micro-batches) micro-batches of each of its
+  // layers, whatever the schedule. However layers are dealt out, the fullest rank has at least any
+  // average over ranks. With λ as the weights of such an average, a layer counts with what it has
+  // where that is least, and each rank that has layers between the first and the last one with what
+  // the backward of one of these makes: the first and the last rank may have none.
+  const Sequence &sequence = sequenceOf(choice);
+  const cost::Layout layout = layoutOf(problem, choice);
+  const auto micro = static_cast<double>(choice.microBatch);
+  std::vector<cost::RankLoad> loads;
+  for (const LayerLoad &layer : sequence.loads) {
+    loads.push_back(layer.load);
+    loads.back().saved = micro * loads.back().saved;
+    loads.back().working = micro * loads.back().working;
+  }
+  const std::vector<cost::MemoryParts> parts = cost::memoryOfRanks(
+      problem.device, problem.host, layout, loads, std::vector<int64_t>(loads.size(), choice.vp));
+  auto stateOf = [](const cost::MemoryParts &m) {
+    return (m.weights + m.gradients + m.optimizer).value;
+  };
+  double state = 0, kept = 0, working = std::numeric_limits<double>::max();
+  for (auto [layer, m] : llvm::zip(sequence.loads, parts)) {
+    state += layer.count * stateOf(m);
+    kept += layer.isEdge ? 0 : layer.count * m.activations.value;
+    if (!layer.isEdge)
+      working = std::min(working, m.temporary.value);
+  }
+  const int64_t micros = layout.microBatches();
+  auto held = [&](int64_t rank) { return static_cast<double>(std::min(choice.pp - rank, micros)); };
+  llvm::SmallVector<double, 64> lambda;
+  double sum = 0, between = 0;
+  for (int64_t rank = 0; rank < choice.pp; ++rank) {
+    lambda.push_back(1 / (state + kept * held(rank)));
+    sum += lambda.back();
+    if (choice.pp == 1 || (rank > 0 && rank + 1 < choice.pp))
+      between += lambda.back();
+  }
+  double least = problem.work.layers.size() > 2 ? between * working : 0;
+  for (auto [layer, m] : llvm::zip(sequence.loads, parts)) {
+    double most = std::numeric_limits<double>::max();
+    for (int64_t rank = 0; rank < choice.pp; ++rank)
+      most = std::min(most, lambda[rank] * (stateOf(m) + m.activations.value * held(rank)));
+    least += layer.count * most;
+  }
+  return least / sum;
 }
 
 PricedChoice Pricing::price(const Choice &choice) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "cleave/Planner/Search.h"
+#include "lib/Planner/Stages.h"
 #include "llvm/ADT/ArrayRef.h"
+#include <array>
+#include <limits>
 #include <map>
-#include <unordered_map>
 
 namespace cleave {
 
@@ -24,30 +26,71 @@ public:
   double groupBound(const Choice &group);
   double pipelineBound(const Choice &pipeline) { return boundOf(pipeline, /*sharing=*/false); }
   double bound(const Choice &choice) { return boundOf(choice, /*sharing=*/true); }
-  /// Bytes of the fullest rank, and less than those of all ways to share state, and than those of
-  /// all pipelines.
-  double memoryOf(const Choice &choice);
-  double leastMemoryOf(const Choice &pipeline);
+  /// Bytes of the fullest rank, or of the first one that has more than `enough`.
+  double memoryOf(const Choice &choice, double enough = std::numeric_limits<double>::max());
+  /// Less than those of all ways to share state, ranks after the first one that has more than
+  /// `enough` (0: no limit) left out; and less than those of all pipelines.
+  double leastMemoryOf(const Choice &pipeline, double enough = 0);
   double leastMemoryOfGroup(const Choice &group);
 
   PricedChoice price(const Choice &choice);
 
 private:
+  /// All that a layer's price depends on.
+  using LayerKey = std::array<int64_t, 8>;
+  static LayerKey layerKey(const Choice &choice);
+
+  /// Layers that are alike.
+  struct LayerLoad {
+    cost::RankLoad load;
+    double count = 0;
+    /// The first or the last one.
+    bool isEdge = false;
+  };
+  /// Layers with a micro-batch of one sequence, without their times.
+  struct Sequence {
+    cost::LayerPrices prices;
+    std::vector<LayerLoad> loads;
+  };
+
+  /// Stages of layers of the same weights.
+  struct Splits {
+    explicit Splits(llvm::ArrayRef<int64_t> weights) : table(weights) {}
+    /// Where each of `stages` begins, and the number of layers.
+    const std::vector<int64_t> &begins(int64_t stages);
+
+    StageTable table;
+    std::map<int64_t, std::vector<int64_t>> known;
+  };
+  /// Layers of a micro-batch: their times, and their memory where it was asked for.
+  struct Layers {
+    cost::LayerPrices prices;
+    Splits *splits = nullptr;
+  };
+
   double boundOf(const Choice &choice, bool sharing);
   const cost::HostProfile &hostOf(const Choice &choice) const;
-  /// Of a micro-batch of one sequence.
-  const std::vector<cost::LayerMemory> &memoryOfSequence(const Choice &choice);
-  /// With times alone.
-  cost::LayerPrices &timesOf(const Choice &choice);
-  std::vector<cost::MemoryParts> ranksOf(const Choice &choice);
+  const Sequence &sequenceOf(const Choice &choice);
+  Layers &layersAt(const Choice &choice);
+  const cost::LayerPrices &timesOf(const Choice &choice) { return layersAt(choice).prices; }
+  const cost::RankLoad &loadOf(const Choice &choice, const cost::Layout &layout, int64_t rank);
+  /// Stages of ZeRO of which one takes the least memory.
+  std::vector<int64_t> leastSharings(const Choice &choice) const;
+  /// Below the fullest rank of `choice` with any schedule and stages.
+  double leastOfAnyStages(const Choice &choice);
 
   const SearchProblem &problem;
   /// The software where exchanges are waited for.
   cost::HostProfile waiting;
-  std::map<std::vector<int64_t>, cost::LayerPrices> layers;
-  std::map<std::vector<int64_t>, std::vector<cost::LayerMemory>> memory;
-  std::map<std::vector<int64_t>, std::vector<int64_t>> stages;
-  std::map<std::vector<int64_t>, std::vector<int64_t>> inFlight;
+  std::map<LayerKey, Layers> layers;
+  Layers *lastLayers = nullptr;
+  LayerKey lastKey = {};
+  std::map<LayerKey, Sequence> sequences;
+  std::map<std::vector<int64_t>, Splits> splits;
+  std::map<std::array<int64_t, 4>, std::vector<int64_t>> inFlight;
+  /// Those of the first ranks of the pipeline that was asked for last.
+  std::vector<cost::RankLoad> loads;
+  std::optional<Choice> loadsKey;
 };
 
 } // namespace cleave

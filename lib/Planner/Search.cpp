@@ -142,12 +142,18 @@ private:
   void open(const Node &node) {
     switch (node.level) {
     case Level::Family:
+      tooLarge = false;
       space.groups(node.choice, [&](const Choice &c) { openGroup(c, node.bound); });
       return;
     case Level::Group:
       space.pipelines(node.choice, [&](const Choice &c) { openPipeline(c, node.bound); });
       return;
     case Level::Pipeline:
+      // Most are never looked at, so memory is asked for late.
+      if (!fits(pricing.leastMemoryOf(node.choice, problem.memory))) {
+        ++result.counts.tooLarge;
+        return;
+      }
       space.sharings(node.choice, [&](const Choice &c) { openSharing(c, node.bound); });
       return;
     case Level::Whole:
@@ -157,8 +163,10 @@ private:
 
   void openGroup(const Choice &group, double atLeast) {
     ++result.counts.bounded;
-    const double least = pricing.leastMemoryOfGroup(group);
-    if (!fits(least)) {
+    // Larger micro-batches never need less.
+    const double least = tooLarge ? 0 : pricing.leastMemoryOfGroup(group);
+    tooLarge |= !fits(least);
+    if (tooLarge) {
       ++result.counts.tooLarge;
       return;
     }
@@ -170,18 +178,19 @@ private:
   void openPipeline(const Choice &pipeline, double atLeast) {
     const double bound = std::max(atLeast, pricing.pipelineBound(pipeline));
     ++result.counts.bounded;
-    if (!best.canImprove(pipeline, bound, 0))
-      return;
-    const double least = pricing.leastMemoryOf(pipeline);
-    if (!fits(least))
-      ++result.counts.tooLarge;
-    else if (best.canImprove(pipeline, bound, least))
-      queue.push({bound, Level::Pipeline, pipeline, least});
+    if (best.canImprove(pipeline, bound, 0))
+      queue.push({bound, Level::Pipeline, pipeline});
   }
 
   void openSharing(const Choice &choice, double atLeast) {
     ++result.counts.bounded;
-    const double bytes = pricing.memoryOf(choice);
+    // What is waited for takes no memory.
+    Choice waiting = choice;
+    waiting.overlap = false;
+    if (lastBytes.first != waiting)
+      lastBytes = {waiting, problem.memory > 0 ? pricing.memoryOf(choice, problem.memory)
+                                               : pricing.memoryOf(choice)};
+    const double bytes = lastBytes.second;
     if (!fits(bytes)) {
       ++result.counts.tooLarge;
       return;
@@ -211,6 +220,10 @@ private:
   Best best;
   std::priority_queue<Node> queue;
   SearchResult result;
+  /// The layout whose memory was asked for last.
+  std::pair<Choice, double> lastBytes{Choice{.dp = 0}, 0};
+  /// A group of the family that is being opened does not fit.
+  bool tooLarge = false;
 };
 
 } // namespace

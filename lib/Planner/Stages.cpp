@@ -82,50 +82,50 @@ rt::StatusOr<PipelineChoice> settlePipeline(const Pins &pins, int64_t ranks, Mod
   return choice;
 }
 
-namespace {
-/// How good a split of the first layers is: lower is better.
-struct Score {
-  int64_t largest = 0;
-  double squares = 0;
+StageTable::StageTable(ArrayRef<int64_t> weights) : sums(1, 0), scores(weights.size() + 1) {
+  for (int64_t weight : weights)
+    sums.push_back(sums.back() + weight);
+}
 
-  bool operator<(const Score &other) const {
-    return std::pair(largest, squares) < std::pair(other.largest, other.squares);
-  }
-};
-} // namespace
-
-SmallVector<int64_t> splitEvenly(ArrayRef<int64_t> weights, int64_t stages) {
-  const auto layers = static_cast<int64_t>(weights.size());
-  SmallVector<int64_t> sums(layers + 1, 0);
-  for (int64_t i = 0; i < layers; ++i)
-    sums[i + 1] = sums[i] + weights[i];
-  // best[s][i]: the layers from i on in s stages; the longest first stage wins ties.
-  std::vector<std::vector<std::pair<Score, int64_t>>> best(stages + 1);
-  for (int64_t s = 1; s <= stages; ++s) {
-    best[s].resize(layers + 1);
-    for (int64_t i = 0; i + s <= layers; ++i) {
-      bool found = false;
-      for (int64_t end = s == 1 ? layers : i + 1; end + s - 1 <= layers; ++end) {
-        const int64_t sum = sums[end] - sums[i];
-        Score score{sum, double(sum) * double(sum)};
-        if (s > 1) {
-          score.largest = std::max(score.largest, best[s - 1][end].first.largest);
-          score.squares += best[s - 1][end].first.squares;
-        }
-        if (found && sum > best[s][i].first.largest)
-          break;
-        if (!found || !(best[s][i].first < score))
-          best[s][i] = {score, end - i};
-        found = true;
+void StageTable::addRow() {
+  const auto layers = static_cast<int64_t>(sums.size()) - 1;
+  const auto s = static_cast<int64_t>(rows.size()) + 1;
+  std::vector<int32_t> &sizes = rows.emplace_back(layers + 1);
+  // From the first layer on, so that what a layer needs of the row before is still there.
+  for (int64_t i = 0; i + s <= layers; ++i) {
+    Score best;
+    for (int64_t end = s == 1 ? layers : i + 1; end + s - 1 <= layers; ++end) {
+      const int64_t sum = sums[end] - sums[i];
+      if (sizes[i] && sum > best.largest)
+        break;
+      Score score{sum, double(sum) * double(sum)};
+      if (s > 1) {
+        score.largest = std::max(score.largest, scores[end].largest);
+        score.squares += scores[end].squares;
+      }
+      // The longest first stage wins ties.
+      if (!sizes[i] || !(best < score)) {
+        best = score;
+        sizes[i] = static_cast<int32_t>(end - i);
       }
     }
+    scores[i] = best;
   }
+}
+
+SmallVector<int64_t> StageTable::split(int64_t stages) {
+  while (static_cast<int64_t>(rows.size()) < stages)
+    addRow();
   SmallVector<int64_t> sizes;
   for (int64_t i = 0, s = stages; s > 0; --s) {
-    sizes.push_back(best[s][i].second);
+    sizes.push_back(rows[s - 1][i]);
     i += sizes.back();
   }
   return sizes;
+}
+
+SmallVector<int64_t> splitEvenly(ArrayRef<int64_t> weights, int64_t stages) {
+  return StageTable(weights).split(stages);
 }
 
 /// Whole numbers in proportion to what layers take; the heaviest has 2^20.

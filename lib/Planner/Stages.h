@@ -10,6 +10,7 @@
 #include "cleave/Planner/Planner.h"
 #include "dialects/Plan/Plan.h"
 #include "mlir/IR/Builders.h"
+#include <tuple>
 
 namespace cleave {
 
@@ -32,6 +33,33 @@ rt::StatusOr<PipelineChoice> settlePipeline(const Pins &pins, int64_t ranks, mli
 /// of at most as many: the largest sum of a stage is the least possible; among those
 /// with that, sums are most even; among those, earlier stages have more layers.
 llvm::SmallVector<int64_t> splitEvenly(llvm::ArrayRef<int64_t> weights, int64_t stages);
+
+/// The same for several numbers of stages, which have all but one row of a table in common.
+class StageTable {
+public:
+  explicit StageTable(llvm::ArrayRef<int64_t> weights);
+  llvm::SmallVector<int64_t> split(int64_t stages);
+
+private:
+  /// How good a split of the last layers is: lower is better.
+  struct Score {
+    int64_t largest = 0;
+    double squares = 0;
+
+    bool operator<(const Score &o) const {
+      return std::tie(largest, squares) < std::tie(o.largest, o.squares);
+    }
+  };
+  /// One more stage.
+  void addRow();
+
+  /// Weights of all layers before each.
+  std::vector<int64_t> sums;
+  /// Of the layers from each on, in as many stages as there are rows.
+  std::vector<Score> scores;
+  /// rows[s - 1][i]: the layers of the first of s stages that layers from i on are dealt out to.
+  std::vector<std::vector<int32_t>> rows;
+};
 
 /// Writes the `plan.pipeline` of `choice` at `b`, with stages of `sizes` layers; empty: a layer
 /// weighs what its matrix products take for a token.

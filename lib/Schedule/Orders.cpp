@@ -33,6 +33,10 @@ static ComputeOrder orderGPipe(const PipelineShape &shape) {
   return order;
 }
 
+static int64_t inFlightGPipe(const PipelineShape &shape, int64_t /*rank*/) {
+  return shape.microBatches;
+}
+
 /// As many forward as it takes for the first to come back, then one forward and one
 /// backward in turn: rank s has at most P - s in flight.
 static ComputeOrder orderOneForwardOneBackward(const PipelineShape &shape) {
@@ -47,6 +51,15 @@ static ComputeOrder orderOneForwardOneBackward(const PipelineShape &shape) {
     }
   }
   return order;
+}
+
+static int64_t inFlightOneForwardOneBackward(const PipelineShape &shape, int64_t rank) {
+  return std::min(shape.ranks - rank, shape.microBatches);
+}
+
+/// Steps of an interleaved order before a rank's first backward.
+static int64_t warmUp(const PipelineShape &shape, int64_t rank) {
+  return 2 * (shape.ranks - 1 - rank) + (shape.stages / shape.ranks - 1) * shape.ranks;
 }
 
 /// The same with v stages on a rank, P micro-batches through one after the other
@@ -64,7 +77,7 @@ static ComputeOrder orderInterleaved(const PipelineShape &shape) {
       if (micro < shape.microBatches)
         order[rank].push_back(isForward ? forward(stage, micro) : backward(stage, micro));
     };
-    const int64_t warm = std::min(total, 2 * (ranks - 1 - rank) + (perRank - 1) * ranks);
+    const int64_t warm = std::min(total, warmUp(shape, rank));
     for (int64_t i = 0; i < total + warm; ++i) {
       if (i < total)
         add(i, /*isForward=*/true);
@@ -73,6 +86,26 @@ static ComputeOrder orderInterleaved(const PipelineShape &shape) {
     }
   }
   return order;
+}
+
+static int64_t inFlightInterleaved(const PipelineShape &shape, int64_t rank) {
+  const int64_t ranks = shape.ranks, perRank = shape.stages / ranks;
+  const int64_t total = alignTo(shape.microBatches, ranks) * perRank;
+  const int64_t warm = std::min(total, warmUp(shape, rank));
+  const int64_t lacking = shape.microBatches % ranks;
+  const int64_t whole = (shape.microBatches - lacking) * perRank;
+  // As many as are forward before the first backward, and one.
+  if (warm < whole || lacking == 0)
+    return std::min(warm + 1, total);
+  // Of the last P some are left out.
+  auto done = [&](int64_t steps) {
+    const int64_t last = std::max<int64_t>(steps - whole, 0);
+    return std::min(steps, whole) + last / ranks * lacking + std::min(last % ranks, lacking);
+  };
+  int64_t most = 0;
+  for (int64_t i = 0; i < total; ++i)
+    most = std::max(most, done(i + 1) - done(std::max<int64_t>(i - warm, 0)));
+  return most;
 }
 
 /// 1F1B with the gradients of weights apart (zero bubble, ZB-H1): rank s puts s of them
@@ -93,13 +126,19 @@ static ComputeOrder orderZeroBubble(const PipelineShape &shape) {
   return order;
 }
 
+static int64_t inFlightZeroBubble(const PipelineShape &shape, int64_t /*rank*/) {
+  return std::min(shape.ranks, shape.microBatches);
+}
+
 ArrayRef<Schedule> allSchedules() {
   static constexpr Schedule all[] = {
-      {"gpipe", "all forward, then all backward", false, orderGPipe},
-      {"1f1b", "one forward and one backward in turn", false, orderOneForwardOneBackward},
-      {"interleaved", "1f1b with several stages on a rank", true, orderInterleaved},
+      {"gpipe", "all forward, then all backward", false, orderGPipe, inFlightGPipe},
+      {"1f1b", "one forward and one backward in turn", false, orderOneForwardOneBackward,
+       inFlightOneForwardOneBackward},
+      {"interleaved", "1f1b with several stages on a rank", true, orderInterleaved,
+       inFlightInterleaved},
       {"zb-h1", "1f1b with gradients of weights apart, in what would be its bubble", false,
-       orderZeroBubble},
+       orderZeroBubble, inFlightZeroBubble},
   };
   return all;
 }

@@ -121,11 +121,30 @@ Prediction predict(const ModelWork &work, const Device &device, const HostProfil
 /// Micro-batches × stages in flight on each rank of the pipeline, as `memoryOfRanks` wants them;
 /// they don't depend on times.
 std::vector<int64_t> inFlightOf(const Layout &layout);
-/// Memory of each rank of the pipeline whose stages begin at `stageBegins`.
-std::vector<MemoryParts> memoryOfRanks(const ModelWork &work, const Device &device,
-                                       const HostProfile &host, const Layout &layout,
-                                       const LayerPrices &prices,
-                                       const std::vector<int64_t> &stageBegins,
+/// What a rank of the pipeline has, whoever shares its state and however many micro-batches are in
+/// flight.
+struct RankLoad {
+  /// Elements of its weights; a tensor that first and last layer have in common counts once.
+  double plain = 0, experts = 0;
+  /// Of its largest layer and parameter.
+  double largestLayer = 0, largestWeight = 0;
+  /// Activations of one micro-batch in all of its stages, and what the backward of a layer, or the
+  /// loss, makes besides.
+  Bytes saved, working;
+  bool hasFirst = false;
+};
+/// Of one layer.
+RankLoad loadOfLayer(const ModelWork &work, const Device &device, const HostProfile &host,
+                     const Layout &layout, const LayerPrices &prices, int64_t layer);
+/// Of a rank, where stages begin at `stageBegins`.
+RankLoad loadOfRank(const ModelWork &work, const Device &device, const HostProfile &host,
+                    const Layout &layout, const LayerPrices &prices,
+                    const std::vector<int64_t> &stageBegins, int64_t rank);
+/// Memory of a rank, and of all of them with `loads`; `inFlight` as `inFlightOf` says it.
+MemoryParts memoryOfRank(const Device &device, const HostProfile &host, const Layout &layout,
+                         const RankLoad &load, int64_t inFlight);
+std::vector<MemoryParts> memoryOfRanks(const Device &device, const HostProfile &host,
+                                       const Layout &layout, const std::vector<RankLoad> &loads,
                                        const std::vector<int64_t> &inFlight);
 
 } // namespace cleave::cost

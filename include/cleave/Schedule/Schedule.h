@@ -42,6 +42,8 @@ struct Schedule {
   /// Whether ranks have several stages (at least two), or just one.
   bool severalStages;
   ComputeOrder (*order)(const PipelineShape &shape);
+  /// The most micro-batches × stages of which a rank keeps activations at once by this order.
+  int64_t (*inFlight)(const PipelineShape &shape, int64_t rank);
 
   /// Whether it can order a pipeline of this many stages on a rank.
   bool takes(int64_t stagesOfRank) const { return (stagesOfRank > 1) == severalStages; }

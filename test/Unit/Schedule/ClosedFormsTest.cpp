@@ -55,6 +55,33 @@ TEST(ClosedForms, BubbleOfOneForwardOneBackward) {
   EXPECT_NEAR(run("1f1b", 8, 1, 16, {1, 2, 0}).facts.bubble(), 7. / 23, 1e-12);
 }
 
+/// Counted along the order.
+int64_t countInFlight(const std::vector<pipe::Action> &actions, bool apart) {
+  const pipe::ActionKind last =
+      apart ? pipe::ActionKind::WeightGradient : pipe::ActionKind::Backward;
+  int64_t held = 0, most = 0;
+  for (const pipe::Action &action : actions) {
+    held += (action.kind == pipe::ActionKind::Forward) - (action.kind == last);
+    most = std::max(most, held);
+  }
+  return most;
+}
+
+TEST(ClosedForms, InFlightIsWhatTheOrderHas) {
+  for (const Schedule &schedule : allSchedules())
+    for (int64_t ranks = 1; ranks <= 9; ++ranks)
+      for (int64_t perRank = schedule.severalStages ? 2 : 1;
+           perRank <= (schedule.severalStages ? 5 : 1); ++perRank)
+        for (int64_t micros = 1; micros <= 40; ++micros) {
+          const PipelineShape shape{ranks, ranks * perRank, micros};
+          const ComputeOrder order = schedule.order(shape);
+          for (int64_t rank = 0; rank < ranks; ++rank)
+            EXPECT_EQ(schedule.inFlight(shape, rank),
+                      countInFlight(order[rank], schedule.name == "zb-h1"))
+                << schedule.name.str() << " " << ranks << " " << perRank << " " << micros;
+        }
+}
+
 TEST(ClosedForms, InFlightOfTheCases) {
   // Case B04.
   using List = std::vector<int64_t>;
