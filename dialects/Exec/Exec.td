@@ -182,7 +182,8 @@ def Exec_EntryOp : Exec_Part<"entry", [SingleBlock, NoTerminator, NoRegionArgume
     nothing; but where there is a last, it runs for the last micro-batch in place of microbatch.
 
     In a pipeline forward, backward and weights are of one `stage` and run as the
-    schedule says; there is an evaluate for each stage, and one without a stage, which
+    schedule says; where a stage has a last, it runs in place of the last weights of the
+    step, or of its last backward if there are none. There is an evaluate for each stage, and one without a stage, which
     runs behind them. The first stages may have a survey each: a micro-batch goes through
     these before the schedule begins.
   }];

@@ -159,13 +159,15 @@ static LogicalResult verifyStageOf(EntryOp entry) {
   const EntryKind kind = entry.getKind();
   const bool needs =
       kind == EntryKind::Forward || kind == EntryKind::Backward || kind == EntryKind::Weights;
-  const bool isOfEither = kind == EntryKind::Evaluate || kind == EntryKind::Survey;
+  const bool isOfEither =
+      kind == EntryKind::Evaluate || kind == EntryKind::Survey || kind == EntryKind::Last;
   if (needs != entry.getStage().has_value() && !isOfEither)
     return entry.emitOpError() << "is '" << stringifyEntryKind(kind) << "', which runs "
                                << (needs ? "for one stage: it needs `stage`" : "for no stage");
   if (kind == EntryKind::Survey && program.getPart() && !entry.getStage())
     return entry.emitOpError("surveys a micro-batch at once; in a pipeline its stages do");
-  if ((kind == EntryKind::Microbatch || kind == EntryKind::Last) && program.getPart())
+  if ((kind == EntryKind::Microbatch || (kind == EntryKind::Last && !entry.getStage())) &&
+      program.getPart())
     return entry.emitOpError("runs a micro-batch at once; in a pipeline its stages do");
   if (entry.getStage() && llvm::none_of(program.getOps<StageOp>(), [&](StageOp stage) {
         return stage.getNumber() == *entry.getStage();

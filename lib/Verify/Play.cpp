@@ -65,6 +65,22 @@ public:
   }
 
 private:
+  /// The entry of a stage's way back, or of the gradients of its weights; the last one of a
+  /// step may have one of its own.
+  std::string wayBack(size_t rank, const pipe::Action &action) const {
+    const ArrayRef<pipe::Action> behind =
+        ArrayRef(table.ranks[rank].actions).drop_front(next[rank] + 1);
+    const bool isWeights = action.kind == pipe::ActionKind::WeightGradient;
+    const bool isLast = isWeights == table.hasWeightGradients() &&
+                        llvm::none_of(behind, [&](const pipe::Action &other) {
+                          return other.kind == action.kind && other.ownStage() == action.ownStage();
+                        });
+    const std::string last = "last." + std::to_string(action.ownStage());
+    if (isLast && parts[rank]->module.lookupSymbol(last))
+      return "last";
+    return isWeights ? "weights" : "backward";
+  }
+
   /// False where it has to wait, or where `failure` says that it cannot be done.
   bool act(size_t rank, const pipe::Action &action) {
     Slot &slot = slots[rank][action.slot];
@@ -74,10 +90,8 @@ private:
       failure = compute(*parts[rank], "forward" + number, action.micro, batch, slot);
       return failure.ok();
     case pipe::ActionKind::Backward:
-      failure = compute(*parts[rank], "backward" + number, action.micro, batch, slot);
-      return failure.ok();
     case pipe::ActionKind::WeightGradient:
-      failure = compute(*parts[rank], "weights" + number, action.micro, batch, slot);
+      failure = compute(*parts[rank], wayBack(rank, action) + number, action.micro, batch, slot);
       return failure.ok();
     case pipe::ActionKind::SendActivation:
       send(rank, action, slot, "output", "input");

@@ -12,7 +12,8 @@ Stage readStage(ObjectReader &in) {
   stage.boundary.outputGradients = needRegions(in, "output_gradients");
   stage.boundary.inputGradients = needRegions(in, "input_gradients");
   for (size_t i = 0; i < stageEntryCount; ++i)
-    readCommands(in, nameOf(static_cast<StageEntry>(i)), stage.entries[i]);
+    if (static_cast<StageEntry>(i) != StageEntry::Last || in.has(nameOf(StageEntry::Last)))
+      readCommands(in, nameOf(static_cast<StageEntry>(i)), stage.entries[i]);
   return stage;
 }
 

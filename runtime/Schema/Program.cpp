@@ -123,8 +123,27 @@ const char *nameOf(StageEntry kind) {
     return "evaluate";
   case StageEntry::Survey:
     return "survey";
+  case StageEntry::Last:
+    return "last";
   }
   return "";
+}
+
+StageEntry Pipeline::entryOf(size_t index) const {
+  const PipelineAction &action = actions[index];
+  if (action.kind == PipelineAction::Kind::Forward)
+    return StageEntry::Forward;
+  const Stage &stage = stages[static_cast<size_t>(action.stage)];
+  const bool isEnd =
+      action.kind == PipelineAction::Kind::Weights || stage.entry(StageEntry::Weights).empty();
+  const bool isLast =
+      isEnd && std::none_of(actions.begin() + static_cast<std::ptrdiff_t>(index) + 1, actions.end(),
+                            [&](const PipelineAction &other) {
+                              return other.kind == action.kind && other.stage == action.stage;
+                            });
+  if (isLast && !stage.entry(StageEntry::Last).empty())
+    return StageEntry::Last;
+  return action.kind == PipelineAction::Kind::Backward ? StageEntry::Backward : StageEntry::Weights;
 }
 
 const char *nameOf(PipelineAction::Kind kind) {

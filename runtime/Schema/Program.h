@@ -186,10 +186,12 @@ using Entries = std::array<std::vector<Command>, entryCount>;
 inline constexpr int64_t maxCommands = int64_t(1) << 22;
 
 /// What a stage does for one micro-batch, in the slot that an action names.
-/// `Weights` has the gradients of weights where `Backward` leaves them out.
-enum class StageEntry { Forward, Backward, Weights, Evaluate, Survey };
-inline constexpr size_t stageEntryCount = 5;
-/// "forward", "backward", "weights", "evaluate", "survey".
+/// `Weights` has the gradients of weights where `Backward` leaves them out. `Last`, where it
+/// has commands, is run in place of a step's last `Weights`, or last `Backward` where that
+/// leaves nothing out.
+enum class StageEntry { Forward, Backward, Weights, Evaluate, Survey, Last };
+inline constexpr size_t stageEntryCount = 6;
+/// "forward", "backward", "weights", "evaluate", "survey", "last".
 const char *nameOf(StageEntry kind);
 
 /// What a stage exchanges with its neighbours for one micro-batch. The lists of
@@ -276,6 +278,9 @@ struct Pipeline {
   /// micro-batch. Evaluation needs no list: each stage in turn receives into slot
   /// 0, runs `Evaluate` and sends on.
   std::vector<PipelineAction> actions;
+
+  /// What runs for action number `index`, which is no transfer.
+  StageEntry entryOf(size_t index) const;
 };
 
 /// Ranks that communicate: those that differ in their index over `axes` alone, in

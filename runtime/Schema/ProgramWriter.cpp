@@ -419,7 +419,8 @@ std::string stageText(const Stage &stage, size_t indent) {
   out.member("output_gradients", regionsText(stage.boundary.outputGradients));
   out.member("input_gradients", regionsText(stage.boundary.inputGradients));
   for (size_t i = 0; i < stageEntryCount; ++i)
-    out.commands(nameOf(static_cast<StageEntry>(i)), stage.entries[i]);
+    if (static_cast<StageEntry>(i) != StageEntry::Last || !stage.entries[i].empty())
+      out.commands(nameOf(static_cast<StageEntry>(i)), stage.entries[i]);
   return out.take();
 }
 

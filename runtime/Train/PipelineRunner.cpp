@@ -24,12 +24,6 @@ const std::vector<Region> &regionsOf(const StageBoundary &boundary, Kind kind) {
   }
 }
 
-StageEntry entryOf(Kind kind) {
-  if (kind == Kind::Forward)
-    return StageEntry::Forward;
-  return kind == Kind::Backward ? StageEntry::Backward : StageEntry::Weights;
-}
-
 /// The channel of a transfer of the rank with `index` in `lane`, the ranks of a
 /// pipeline in order.
 ChannelKey keyOf(const PipelineAction &transfer, const std::vector<int64_t> &lane, int64_t index) {
@@ -76,9 +70,10 @@ Status PipelineRunner::prepare() {
                 PipelineAction::kinds);
   for (int64_t micro = 0; micro < program.batch.microBatches; ++micro)
     purposes.push_back(fmt::format("micro-batch {}", micro));
-  for (const PipelineAction &action : pipeline.actions) {
+  for (size_t index = 0; index < pipeline.actions.size(); ++index) {
+    const PipelineAction &action = pipeline.actions[index];
     if (!action.isTransfer()) {
-      steps.push_back({action});
+      steps.push_back({action, pipeline.entryOf(index)});
       continue;
     }
     CLEAVE_RT_ASSIGN_OR_RETURN(const Step step, prepareTransfer(action));
@@ -104,7 +99,7 @@ Status PipelineRunner::prepare() {
 StatusOr<PipelineRunner::Step> PipelineRunner::prepareTransfer(const PipelineAction &action) {
   const std::vector<int64_t> lane = program.mesh.groupOf(world.rank(), pipeline.axes);
   CLEAVE_RT_ASSIGN_OR_RETURN(Channel * channel, world.channel(keyOf(action, lane, pipeline.index)));
-  return Step{action, channel, &piecesOf(action)};
+  return Step{action, StageEntry::Forward, channel, &piecesOf(action)};
 }
 
 const PipelineRunner::Pieces &PipelineRunner::piecesOf(const PipelineAction &action) {
@@ -152,7 +147,7 @@ Status PipelineRunner::runStep(FunctionRef<Status(int64_t microBatch)> fill) {
       status = transfer(step, purposes[static_cast<size_t>(action.microBatch)]);
     } else {
       CLEAVE_RT_RETURN_IF_ERROR(fill(action.microBatch));
-      status = executor.run(static_cast<size_t>(action.stage), entryOf(action.kind), action.slot);
+      status = executor.run(static_cast<size_t>(action.stage), step.entry, action.slot);
     }
     if (!status.ok())
       return failed(status.error(), action);

@@ -45,6 +45,8 @@ private:
   /// An action with what it needs at hand.
   struct Step {
     PipelineAction action;
+    /// Of what is no transfer.
+    StageEntry entry = StageEntry::Forward;
     Channel *channel = nullptr;
     const Pieces *pieces = nullptr;
   };

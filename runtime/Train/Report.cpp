@@ -28,6 +28,13 @@ double operationsOf(const std::vector<Command> &commands) {
   return flops;
 }
 
+/// Whether a list is one of `kinds` of a stage.
+bool isOneOf(size_t entry, std::initializer_list<StageEntry> kinds) {
+  return entry >= entryCount &&
+         std::ranges::find(
+             kinds, static_cast<StageEntry>((entry - entryCount) % stageEntryCount)) != kinds.end();
+}
+
 /// Floating-point operations of one step on all ranks.
 double operationsOfStep(const Image &image) {
   const Program &common = image.first();
@@ -38,7 +45,7 @@ double operationsOfStep(const Image &image) {
     double ofMicroBatch = operationsOf(program.entry(EntryKind::Survey)) +
                           operationsOf(program.entry(EntryKind::MicroBatch));
     for (size_t entry = entryCount; entry < program.entryLists(); ++entry)
-      if ((entry - entryCount) % stageEntryCount != static_cast<size_t>(StageEntry::Evaluate))
+      if (!isOneOf(entry, {StageEntry::Evaluate, StageEntry::Last}))
         ofMicroBatch += operationsOf(program.entryList(entry));
     flops += ranksEach * (ofMicroBatch * static_cast<double>(common.batch.microBatches) +
                           operationsOf(program.entry(EntryKind::Update)));
@@ -53,14 +60,11 @@ std::string lineOf(const char *name, const std::string &value) {
 
 /// Whether an entry is one that only other programs have.
 bool isAbsent(const Program &program, size_t entry) {
-  const bool isOfStage = entry >= entryCount;
-  const bool isSurvey =
-      isOfStage ? (entry - entryCount) % stageEntryCount == static_cast<size_t>(StageEntry::Survey)
-                : entry == Program::entryIndex(EntryKind::Survey);
+  const bool isOptional = isOneOf(entry, {StageEntry::Survey, StageEntry::Last}) ||
+                          entry == Program::entryIndex(EntryKind::Survey) ||
+                          entry == Program::entryIndex(EntryKind::Last);
   const bool isMicroBatch = entry == Program::entryIndex(EntryKind::MicroBatch);
-  const bool isLast = entry == Program::entryIndex(EntryKind::Last);
-  return program.entryList(entry).empty() &&
-         (isSurvey || isLast || (program.pipeline && isMicroBatch));
+  return program.entryList(entry).empty() && (isOptional || (program.pipeline && isMicroBatch));
 }
 
 /// Segments and entries of one program.

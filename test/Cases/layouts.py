@@ -220,6 +220,11 @@ class Layouts(harness.Case):
                               ("4:dp=2,tp=2,sp=1,zero=3,recompute=full", "gpt2-mini"),
                               ("4:pp=2,dp=2,zero=3,micro_batch=1", "t0"),
                               ("4:pp=2,dp=2,zero=2,micro_batch=1,schedule=zb-h1", "t0-tied"),
+                              # The last way back of a stage sums.
+                              ("4:pp=2,dp=2,micro_batch=1", "t0"),
+                              ("4:pp=2,dp=2,zero=1,micro_batch=1,schedule=gpipe", "t0-tied"),
+                              ("4:pp=2,dp=2,zero=1,micro_batch=1,schedule=zb-h1", "t0-moe"),
+                              ("4:pp=2,vp=2,dp=2,zero=1,micro_batch=1", "gemma2-mini"),
                               ("4:cp=2,dp=2,zero=3", "t0"), ("4:dp=4,zero=3,zero_group=2", "t0"),
                               ("4:dp=4,ep=2,zero=3", "t0-moe"),
                               # Layers that alternate in kind.

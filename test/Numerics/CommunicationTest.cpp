@@ -44,11 +44,13 @@ public:
       add(rt::EntryKind::Count);
     add(rt::EntryKind::Prepare);
     if (program.pipeline)
-      for (const rt::PipelineAction &action : program.pipeline->actions)
-        addAction(action);
+      for (size_t index = 0; index < program.pipeline->actions.size(); ++index)
+        addAction(index);
     else
       for (int64_t m = 0; m < program.batch.microBatches; ++m)
-        add(rt::EntryKind::MicroBatch);
+        add(m + 1 < program.batch.microBatches || program.entry(rt::EntryKind::Last).empty()
+                ? rt::EntryKind::MicroBatch
+                : rt::EntryKind::Last);
     add(rt::EntryKind::Update);
   }
   std::vector<Event> events;
@@ -93,14 +95,12 @@ private:
     }
   }
 
-  void addAction(const rt::PipelineAction &action) {
+  void addAction(size_t index) {
     using Kind = rt::PipelineAction::Kind;
+    const rt::PipelineAction &action = program.pipeline->actions[index];
     const auto stage = static_cast<size_t>(action.stage);
     if (!action.isTransfer())
-      return addList(rt::Program::entryIndex(
-          stage, action.kind == Kind::Forward    ? rt::StageEntry::Forward
-                 : action.kind == Kind::Backward ? rt::StageEntry::Backward
-                                                 : rt::StageEntry::Weights));
+      return addList(rt::Program::entryIndex(stage, program.pipeline->entryOf(index)));
     const int64_t other =
         program.mesh.groupOf(rank, program.pipeline->axes)[static_cast<size_t>(action.peer)];
     // A message is known by its micro-batch and the stage that an activation enters.

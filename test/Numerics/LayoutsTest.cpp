@@ -416,7 +416,8 @@ static std::vector<Layout> layoutsBeside() {
        .zero = 2,
        .zeroGroup = 2},
       {.name = "dp2_zero3_micro2", .dp = 2, .microBatches = 2, .zero = 3},
-      {.name = "pp2_dp2_zero1_micro2", .dp = 2, .microBatches = 2, .zero = 1, .pp = 2}};
+      {.name = "pp2_dp2_zero1_micro2", .dp = 2, .microBatches = 2, .zero = 1, .pp = 2},
+      {.name = "pp2_dp2_micro4_zbh1", .dp = 2, .microBatches = 4, .pp = 2, .schedule = "zb-h1"}};
   for (Layout &layout : out) {
     layout.name = "beside_" + layout.name;
     layout.overlap = true;

@@ -77,9 +77,10 @@ static LogicalResult checkEntries(ModuleOp module) {
                                    : "has stages and is no place in a pipeline");
   const bool apart = module->hasAttr("pipe.weights_apart");
   for (int64_t stage : stages)
-    for (StringRef name : {"forward", "backward", "evaluate", "weights", "survey"})
+    for (StringRef name : {"forward", "backward", "evaluate", "weights", "survey", "last"})
       if ((apart || name != "weights") &&
-          (name != "survey" || module.lookupSymbol((name + "." + Twine(stage)).str())) &&
+          ((name != "survey" && name != "last") ||
+           module.lookupSymbol((name + "." + Twine(stage)).str())) &&
           failed(checkEntry(module, name + "." + Twine(stage), {}, /*ofStage=*/true)))
         return failure();
   if (!isPart && failed(checkEntry(module, "microbatch", {}, /*ofStage=*/false)))

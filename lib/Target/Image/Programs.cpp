@@ -36,7 +36,7 @@ exec::ProgramOp createProgram(ModuleOp module) {
     add(exec::EntryKind::Last);
   for (int64_t stage : stagesOf(module))
     for (auto kind : {exec::EntryKind::Survey, exec::EntryKind::Forward, exec::EntryKind::Backward,
-                      exec::EntryKind::Weights, exec::EntryKind::Evaluate})
+                      exec::EntryKind::Weights, exec::EntryKind::Last, exec::EntryKind::Evaluate})
       if (functionOf(module, kind, stage))
         add(kind, b.getI64IntegerAttr(stage));
   add(exec::EntryKind::Update);

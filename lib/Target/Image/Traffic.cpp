@@ -45,24 +45,26 @@ private:
     case exec::EntryKind::Survey:
       return microBatches;
     case exec::EntryKind::Microbatch:
-      return microBatches - (hasLast() ? 1 : 0);
+      return microBatches - (hasLast({}) ? 1 : 0);
     case exec::EntryKind::Evaluate:
       return 0;
     case exec::EntryKind::Forward:
       return actionsOf(pipe::ActionKind::Forward, *entry.getStage());
     case exec::EntryKind::Backward:
-      return actionsOf(pipe::ActionKind::Backward, *entry.getStage());
+      return actionsOf(pipe::ActionKind::Backward, *entry.getStage()) -
+             (hasLast(entry.getStage()) && !table->hasWeightGradients() ? 1 : 0);
     case exec::EntryKind::Weights:
-      return actionsOf(pipe::ActionKind::WeightGradient, *entry.getStage());
+      return actionsOf(pipe::ActionKind::WeightGradient, *entry.getStage()) -
+             (hasLast(entry.getStage()) ? 1 : 0);
     }
     llvm_unreachable("entries are of these kinds");
   }
 
-  /// Whether the last micro-batch has an entry of its own.
-  bool hasLast() const {
+  /// Whether the last micro-batch has an entry of its own, in a pipeline of the stage.
+  bool hasLast(std::optional<uint64_t> stage) const {
     exec::ProgramOp own = program;
-    return llvm::any_of(own.getOps<exec::EntryOp>(), [](exec::EntryOp entry) {
-      return entry.getKind() == exec::EntryKind::Last;
+    return llvm::any_of(own.getOps<exec::EntryOp>(), [&](exec::EntryOp entry) {
+      return entry.getKind() == exec::EntryKind::Last && entry.getStage() == stage;
     });
   }
 

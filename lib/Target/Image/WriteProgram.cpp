@@ -164,6 +164,7 @@ private:
     const rt::StageEntry which = kind == exec::EntryKind::Forward    ? rt::StageEntry::Forward
                                  : kind == exec::EntryKind::Backward ? rt::StageEntry::Backward
                                  : kind == exec::EntryKind::Weights  ? rt::StageEntry::Weights
+                                 : kind == exec::EntryKind::Last     ? rt::StageEntry::Last
                                  : kind == exec::EntryKind::Survey   ? rt::StageEntry::Survey
                                                                      : rt::StageEntry::Evaluate;
     program.pipeline->stages[stages.lookup(static_cast<int64_t>(*entry.getStage()))].entry(which) =

@@ -47,14 +47,14 @@ public:
     auto batch = plan::entry<plan::BatchOp>(solution);
     const bool hasOneMicroBatch = plan::entry<plan::OverlapOp>(solution) &&
                                   batch.getGlobal() == batch.getMicro() * ways("batch");
-    const bool sumsInLast = plan::entry<plan::OverlapOp>(solution) && !hasOneMicroBatch &&
-                            !plan::entry<plan::PipelineOp>(solution);
+    const bool sumsInLast = plan::entry<plan::OverlapOp>(solution) && !hasOneMicroBatch;
     llvm::StringMap<StringRef> nameOf = layerNames();
     llvm::StringMap<int64_t> reads;
     module.walk([&](StateOpInterface state) { ++reads[state.getStateSymbol()]; });
     for (auto p : module.getOps<nn::ParameterOp>()) {
       auto places = placesOf(nameOf.lookup(p.getSymName()));
-      if (sumsInLast && !isCutByTokens(places[1]))
+      // What several places of a pipeline have, they add up when all are done.
+      if (sumsInLast && !isCutByTokens(places[1]) && !p->hasAttr("pipe.sharers"))
         p->setAttr(kSumInLastAttr, UnitAttr::get(context));
       if (hasOneMicroBatch && reads.lookup(p.getSymName()) == 1) {
         places[1] = places[2];

@@ -33,12 +33,11 @@ public:
       if (numberOf(stage) < surveyedStages())
         survey(stage);
     prepare();
-    if (stages.empty()) {
+    if (stages.empty())
       microbatch();
-      last();
-    }
     for (func::FuncOp stage : stages)
       passes(stage);
+    sumInLast();
     update();
     if (stages.empty())
       evaluate();
@@ -155,39 +154,74 @@ private:
     end();
   }
 
-  /// Of several micro-batches the last one: the same, but that gradients which `apply` marked
-  /// are summed over ranks behind their last contribution, rather than in the update.
-  void last() {
-    llvm::MapVector<StringRef, nn::ParameterOp> marked;
+  /// Of several micro-batches the last one has an entry of its own: the same, but that
+  /// gradients which `apply` marked are summed over ranks behind their last contribution,
+  /// rather than in the update. In a pipeline that is the end of each stage's way back.
+  void sumInLast() {
+    llvm::MapVector<func::FuncOp, SmallVector<nn::ParameterOp>> summed;
     for (auto p : module.getOps<nn::ParameterOp>())
-      if (p->hasAttr(kSumInLastAttr))
-        marked[p.getSymName()] = p;
-    if (marked.empty())
-      return;
-    b.setInsertionPointToEnd(module.getBody());
-    auto function = cast<func::FuncOp>(b.clone(*module.lookupSymbol<func::FuncOp>("microbatch")));
-    function.setName("last");
-    function->setAttr("nn.entry", b.getStringAttr("last"));
-    llvm::DenseMap<Operation *, nn::AccumulateOp> contributions;
-    function.walk([&](nn::AccumulateOp op) {
-      auto it = marked.find(op.getParameter());
-      if (it != marked.end() && op.getSlot() == nn::Slot::Gradient)
-        contributions[it->second] = op;
-    });
-    for (auto [name, p] : marked) {
-      Operation *op = contributions.lookup(p);
-      if (!op) {
-        p->removeAttr(kSumInLastAttr);
-        continue;
+      if (p->hasAttr(kSumInLastAttr)) {
+        if (func::FuncOp end = lastContributor(p))
+          summed[end].push_back(p);
+        else
+          p->removeAttr(kSumInLastAttr);
       }
-      // Behind all pieces, and of what is no layer's own all layers.
-      for (auto repeat = op->getParentOfType<RepeatOpInterface>();
-           repeat && !(p.getLayers() && repeat->hasAttr("layers"));
-           repeat = repeat->getParentOfType<RepeatOpInterface>())
-        op = repeat;
-      b.setInsertionPointAfter(op);
-      sumGradient(p);
+    for (auto &[end, parameters] : summed) {
+      b.setInsertionPointAfter(end);
+      auto function = cast<func::FuncOp>(b.clone(*end));
+      auto [kind, stage] = end.getName().split('.');
+      const std::string name = stage.empty() ? "last" : ("last." + stage).str();
+      function.setName(name);
+      function->setAttr("nn.entry", b.getStringAttr(name));
+      SmallVector<nn::ParameterOp> complete;
+      for (nn::ParameterOp p : parameters)
+        if (nn::AccumulateOp contribution = contributionTo(p, function)) {
+          insertBehind(contribution, p);
+          sumGradient(p);
+        } else {
+          complete.push_back(p);
+        }
+      // What comes before it has all contributions to these.
+      b.setInsertionPointToStart(&function.getBody().front());
+      forParameters(complete, [&](nn::ParameterOp p) { sumGradient(p); });
     }
+  }
+
+  /// The function that ends a micro-batch's way back through all that adds to the gradient
+  /// of `p`; none if several stages do, or nothing.
+  func::FuncOp lastContributor(nn::ParameterOp p) {
+    func::FuncOp contributor;
+    for (auto function : module.getOps<func::FuncOp>()) {
+      if (!function->hasAttr("nn.entry") || !contributionTo(p, function))
+        continue;
+      func::FuncOp end = function;
+      auto [kind, stage] = function.getName().split('.');
+      if (auto weights = module.lookupSymbol<func::FuncOp>(("weights." + stage).str()))
+        end = weights;
+      if (contributor && contributor != end)
+        return {};
+      contributor = end;
+    }
+    return contributor;
+  }
+
+  /// The last operator in `function` that adds to the gradient of `p`.
+  static nn::AccumulateOp contributionTo(nn::ParameterOp p, func::FuncOp function) {
+    nn::AccumulateOp last;
+    function.walk([&](nn::AccumulateOp op) {
+      if (op.getParameter() == p.getSymName() && op.getSlot() == nn::Slot::Gradient)
+        last = op;
+    });
+    return last;
+  }
+
+  /// Behind all pieces, and of what is no layer's own all layers.
+  void insertBehind(Operation *contribution, nn::ParameterOp p) {
+    for (auto repeat = contribution->getParentOfType<RepeatOpInterface>();
+         repeat && !(p.getLayers() && repeat->hasAttr("layers"));
+         repeat = repeat->getParentOfType<RepeatOpInterface>())
+      contribution = repeat;
+    b.setInsertionPointAfter(contribution);
   }
 
   /// What ranks, and stages, have of a gradient goes to `reduced` as one sum.
@@ -301,10 +335,10 @@ private:
     end({loadScalar("step.loss")}, {"loss"});
   }
 
-  /// Calls `each` for every parameter; once for those of all layers, in a repeat.
-  void forParameters(function_ref<void(nn::ParameterOp)> each) {
+  /// Calls `each` for every parameter of `all`; once for those of several layers, in a repeat.
+  void forParameters(ArrayRef<nn::ParameterOp> all, function_ref<void(nn::ParameterOp)> each) {
     llvm::MapVector<Attribute, SmallVector<nn::ParameterOp>> byLayers;
-    for (auto p : module.getOps<nn::ParameterOp>())
+    for (nn::ParameterOp p : all)
       byLayers[p.getLayersAttr()].push_back(p);
     for (auto &[layers, parameters] : byLayers) {
       OpBuilder::InsertionGuard guard(b);
@@ -328,7 +362,8 @@ private:
                         SmallVector<Type>(hasTerms() ? 3 : 2, scalar));
     // Here the ranks add up their gradients, once, if the last micro-batch did not: both
     // passes read the sums.
-    forParameters([&](nn::ParameterOp p) {
+    const auto all = llvm::to_vector(module.getOps<nn::ParameterOp>());
+    forParameters(all, [&](nn::ParameterOp p) {
       auto sharers = p->getAttrOfType<DenseI64ArrayAttr>("pipe.sharers");
       if (!p->hasAttr(kSumInLastAttr))
         sumGradient(p);
@@ -343,7 +378,7 @@ private:
     auto clip = optimizer.clipNorm ? b.getF64FloatAttr(*optimizer.clipNorm) : FloatAttr();
     auto norm = nn::ClipScaleOp::create(b, loc, scalar, scalar,
                                         sumOverStages(loadScalar("step.squares")), clip);
-    forParameters([&](nn::ParameterOp p) { step(p, norm.getScale(), body->getArguments()); });
+    forParameters(all, [&](nn::ParameterOp p) { step(p, norm.getScale(), body->getArguments()); });
     results.push_back(norm.getNorm());
     names.push_back("norm");
     if (hasTerms()) {
