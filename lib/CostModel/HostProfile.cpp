@@ -16,6 +16,7 @@ rt::StatusOr<HostProfile> readHostProfile(const std::string &share, const std::s
   p.name = in.string("name").value_or(name);
   in.require("source");
   in.string("source");
+  p.lacks = in.string("lacks").value_or("");
   p.attention =
       in.oneOf("attention", {"unfused", "flash1", "flash2", "flash3"}).value_or(p.attention);
   p.mergesProducts = in.boolean("merges_products").value_or(p.mergesProducts);

@@ -50,9 +50,11 @@ rt::StatusOr<cost::Device> deviceOf(const Cluster &cluster, const std::string &s
 double usableMemory(const Cluster &cluster) {
   if (!cluster.deviceMemory)
     return 0;
-  if (cluster.local || *cluster.deviceMemory <= kContext)
-    return *cluster.deviceMemory;
-  return (*cluster.deviceMemory - kContext) / kReserved;
+  return cluster.local ? *cluster.deviceMemory : usableMemory(*cluster.deviceMemory);
+}
+
+double usableMemory(double bytes) {
+  return bytes <= kContext ? bytes : (bytes - kContext) / kReserved;
 }
 
 } // namespace cleave

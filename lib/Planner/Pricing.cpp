@@ -49,6 +49,11 @@ cost::Layout layoutOf(const SearchProblem &problem, const Choice &choice) {
   layout.sequenceLength = problem.request.sequence;
   layout.width = problem.request.narrow ? 16 : 32;
   layout.gathered = layout.weightBytes();
+  if (problem.operands) {
+    layout.width = problem.operands->width;
+    layout.blockScaled = problem.operands->blockScaled;
+    layout.gathered = problem.operands->gathered;
+  }
   layout.recompute = choice.recompute ? cost::Recompute::All : cost::Recompute::None;
   return layout;
 }

@@ -169,6 +169,9 @@ SearchSpace::SearchSpace(const SearchProblem &problem)
   // By itself, 1f1b is the same idea for any number of stages.
   if (pins.schedule == "1f1b" && pins.vp.value_or(1) > 1)
     pins.schedule = "interleaved";
+  for (const Ban &ban : problem.bans)
+    if (ban.field != "zero" && ban.field != "zero_group" && ban.field != "overlap")
+      early.push_back(ban);
   // Buckets are of exchanges beside the computation.
   if (pins.bucketMegabytes && !pins.overlap)
     pins.overlap = true;
@@ -230,7 +233,7 @@ void SearchSpace::groups(const Choice &family, Visit visit) const {
 void SearchSpace::pipelines(const Choice &group, Visit visit) const {
   Choice c = group;
   auto offer = [&] {
-    if (!brokenPipeline(problem, c))
+    if (!brokenPipeline(problem, c) && !isBanned(c, early))
       visit(c);
   };
   if (c.pp == 1) {
@@ -250,6 +253,10 @@ void SearchSpace::pipelines(const Choice &group, Visit visit) const {
 }
 
 void SearchSpace::sharings(const Choice &pipeline, Visit visit) const {
+  sharings(pipeline, /*withBanned=*/false, visit);
+}
+
+void SearchSpace::sharings(const Choice &pipeline, bool withBanned, Visit visit) const {
   Choice c = pipeline;
   const bool shares = c.dp * c.cp > 1;
   const std::vector<int64_t> stages =
@@ -267,7 +274,7 @@ void SearchSpace::sharings(const Choice &pipeline, Visit visit) const {
         c.zero = zero;
         c.zeroGroup = group;
         c.overlap = overlap;
-        if (!brokenSharing(c) && isAllowed(c))
+        if (!brokenSharing(c) && (withBanned || isAllowed(c)))
           visit(c);
       }
   }
@@ -287,16 +294,32 @@ int64_t SearchSpace::count() const {
     all([&](const Choice &) { ++sum; });
     return sum;
   }
-  // Who shares state does not depend on the pipeline.
-  families([&](const Choice &family) {
-    int64_t pipelineCount = 0, sharingCount = 0;
-    groups(family, [&](const Choice &group) {
-      pipelines(group, [&](const Choice &) { ++pipelineCount; });
-    });
-    sharings(family, [&](const Choice &) { ++sharingCount; });
-    sum += pipelineCount * sharingCount;
-  });
+  families([&](const Choice &family) { sum += sizeOf(family).layouts(); });
   return sum;
+}
+
+SearchSpace::FamilySize SearchSpace::sizeOf(const Choice &family) const {
+  // Who shares state does not depend on the pipeline.
+  FamilySize size;
+  groups(family,
+         [&](const Choice &group) { pipelines(group, [&](const Choice &) { ++size.pipelines; }); });
+  sharings(family, /*withBanned=*/true, [&](const Choice &) { ++size.sharings; });
+  return size;
+}
+
+Choice SearchSpace::at(const Choice &family, const FamilySize &size, int64_t number) const {
+  Choice found;
+  int64_t pipeline = number / size.sharings, sharing = number % size.sharings;
+  groups(family, [&](const Choice &group) {
+    pipelines(group, [&](const Choice &c) {
+      if (pipeline-- == 0)
+        sharings(c, /*withBanned=*/true, [&](const Choice &whole) {
+          if (sharing-- == 0)
+            found = whole;
+        });
+    });
+  });
+  return found;
 }
 
 void forEachChoice(const SearchProblem &problem, const std::function<void(const Choice &)> &visit) {

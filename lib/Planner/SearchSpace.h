@@ -29,13 +29,24 @@ public:
   /// All choices that are in none of the bans.
   void all(Visit visit) const;
   int64_t count() const;
+  /// Of `family`: how many it has, bans aside, and the one of a number.
+  struct FamilySize {
+    int64_t pipelines = 0, sharings = 0;
+    int64_t layouts() const { return pipelines * sharings; }
+  };
+  FamilySize sizeOf(const Choice &family) const;
+  Choice at(const Choice &family, const FamilySize &size, int64_t number) const;
+  bool isAllowed(const Choice &choice) const { return !isBanned(choice, problem.bans); }
 
 private:
   void meshes(Visit visit) const;
-  bool isAllowed(const Choice &choice) const { return !isBanned(choice, problem.bans); }
+  /// Those that bans leave, and those that they do not.
+  void sharings(const Choice &pipeline, bool withBanned, Visit visit) const;
 
   const SearchProblem &problem;
   Pins pins;
+  /// Bans of what is known of a pipeline.
+  std::vector<Ban> early;
 };
 
 /// Whether the experts of `choice` are dealt out over whole tensor ranks, so that none has a part

@@ -1,40 +1,31 @@
 //===- Steps.cpp - Predicting a table of training steps ---------------------===//
 
 #include "cleave/Frontend/Model.h"
+#include "lib/Validate/Models.h"
 #include "lib/Validate/StepRow.h"
 #include "lib/Validate/Tables.h"
 #include <fmt/format.h>
 
 namespace cleave::validate {
 
-namespace {
+rt::StatusOr<const KnownModel *> KnownModels::of(const std::string &config,
+                                                 const std::string &file) {
+  auto it = known.find(config);
+  if (it != known.end())
+    return &it->second;
+  CLEAVE_RT_ASSIGN_OR_RETURN(const frontend::ModelDescription model,
+                             frontend::readModelText(config, file));
+  if (rt::Status s = frontend::refuseUntrained(model); !s.ok())
+    return s;
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  mlir::OwningOpRef<mlir::ModuleOp> module = frontend::importModel(model, context);
+  auto work = cost::workOf(*module);
+  if (!work)
+    return rt::internalError("a model without layers");
+  return &known.emplace(config, KnownModel{std::move(*work), limitsOf(*module)}).first->second;
+}
 
-/// The work of each model once.
-class Models {
-public:
-  rt::StatusOr<const cost::ModelWork *> of(const std::string &config, const std::string &file) {
-    auto it = known.find(config);
-    if (it != known.end())
-      return &it->second;
-    CLEAVE_RT_ASSIGN_OR_RETURN(const frontend::ModelDescription model,
-                               frontend::readModelText(config, file));
-    if (rt::Status s = frontend::refuseUntrained(model); !s.ok())
-      return s;
-    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-    mlir::OwningOpRef<mlir::ModuleOp> module = frontend::importModel(model, context);
-    auto work = cost::workOf(*module);
-    if (!work)
-      return rt::internalError("a model without layers");
-    return &known.emplace(config, std::move(*work)).first->second;
-  }
-
-private:
-  std::map<std::string, cost::ModelWork> known;
-};
-
-} // namespace
-
-static void addParts(const cost::Prediction &p, Comparison &out) {
+void addParts(const cost::Prediction &p, Comparison &out) {
   const cost::LayerParts &l = p.layers;
   for (auto [name, time] : {std::pair("products", l.products),
                             {"scores", l.scores},
@@ -73,7 +64,7 @@ static void nameSweep(const Row &row, const cost::Layout &layout, const cost::Ho
 }
 
 rt::Status compareSteps(const Table &table, const std::string &share, Report &report) {
-  Models models;
+  KnownModels models;
   for (size_t i = 0; i < table.cells.size(); ++i) {
     const Row row = table.row(i);
     const std::string &id = row.text("id"), &source = row.text("source");
@@ -81,15 +72,15 @@ rt::Status compareSteps(const Table &table, const std::string &share, Report &re
       report.leftOut.push_back({id, source, reason});
       continue;
     }
-    auto work = models.of(configOf(row), id);
-    if (!work.ok()) {
-      report.leftOut.push_back({id, source, work.error().message});
+    auto model = models.of(configOf(row), id);
+    if (!model.ok()) {
+      report.leftOut.push_back({id, source, model.error().message});
       continue;
     }
     CLEAVE_RT_ASSIGN_OR_RETURN(const cost::Device device, deviceOf(row, share));
     CLEAVE_RT_ASSIGN_OR_RETURN(const cost::HostProfile host, hostOf(row, share));
     const cost::Layout layout = layoutOf(row);
-    const cost::Prediction p = cost::predict(**work, device, host, layout);
+    const cost::Prediction p = cost::predict((*model)->work, device, host, layout);
     Comparison out;
     out.id = id;
     out.source = source;

@@ -8,6 +8,7 @@
 #include "CompileRequest.h"
 #include "Driver.h"
 
+#include "cleave/Validate/Ranks.h"
 #include "cleave/Validate/Validate.h"
 #include "runtime/Base/Json.h"
 
@@ -218,14 +219,67 @@ static void writeText(const Report &report, bool withRows) {
     fmt::print("left out: {} rows, {}\n", count, reason);
 }
 
+static void writeLayout(rt::JsonWriter &out, const char *key,
+                        const validate::RankedLayout &layout) {
+  out.key(key).beginObject().key("pins").value(layout.text);
+  out.key("step").value(layout.seconds).key("memory").value(layout.bytes);
+  out.key("parts").beginObject();
+  for (const auto &[name, seconds] : layout.parts)
+    out.key(name).value(seconds);
+  out.endObject().endObject();
+}
+
+static void writeRanks(const std::vector<validate::Ranked> &ranks) {
+  rt::JsonWriter out(2);
+  out.beginArray();
+  for (const validate::Ranked &row : ranks) {
+    out.beginObject().key("id").value(row.id).key("source").value(row.source);
+    out.key("group").value(row.group).key("what").value(row.what);
+    out.key("measured").value(row.measured).key("usable_memory").value(row.usable);
+    out.key("layouts").value(row.space).key("feasible").value(row.feasible);
+    out.key("faster").value(row.faster);
+    writeLayout(out, "published", row.published);
+    if (!row.best.text.empty())
+      writeLayout(out, "best", row.best);
+    out.endObject();
+  }
+  out.endArray();
+  std::fputs((out.take() + "\n").c_str(), stdout);
+}
+
+static void printRanks(const std::vector<validate::Ranked> &ranks) {
+  for (const validate::Ranked &row : ranks) {
+    fmt::print("{:<28} {}\n  published  {:8.4g} s {:6.1f} GB  {}\n", row.id, row.what,
+               row.published.seconds, row.published.bytes / 1e9, row.published.text);
+    if (row.best.text.empty())
+      fmt::print("  nothing fits in {:.1f} GB\n", row.usable / 1e9);
+    else
+      fmt::print("  found      {:8.4g} s {:6.1f} GB  {}: {:+.1f} %; {} of {} are faster\n",
+                 row.best.seconds, row.best.bytes / 1e9, row.best.text,
+                 100 * (row.published.seconds / row.best.seconds - 1), row.faster, row.feasible);
+  }
+}
+
 rt::Status runValidate(const Words &words) {
   CommandLine line("validate", "compare the cost model with a table of published measurements",
                    {"TABLE"});
   line.add()("rows", "every row too");
+  line.add()("ranks", "where the layouts of a table of steps stand among all that fit, and what "
+                      "the search finds instead");
+  line.add()("ids", "with --ranks: only rows whose id has one of these in it",
+             cxxopts::value<std::vector<std::string>>());
   CLEAVE_RT_RETURN_IF_ERROR(line.parse(words));
   if (line.helped())
     return rt::Status::success();
   CLEAVE_RT_ASSIGN_OR_RETURN(const std::string path, line.required("TABLE"));
+  if (line.has("ranks")) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(
+        const std::vector<validate::Ranked> ranks,
+        validate::rankRows(path, shareFolder(),
+                           line.has("ids") ? line.list("ids") : std::vector<std::string>()));
+    line.json() ? writeRanks(ranks) : printRanks(ranks);
+    return rt::Status::success();
+  }
   CLEAVE_RT_ASSIGN_OR_RETURN(const Report report, validate::validateRows(path, shareFolder()));
   if (line.json())
     writeJson(report, line.has("rows"));

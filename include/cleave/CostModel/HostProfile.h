@@ -18,6 +18,9 @@ namespace cleave::cost {
 
 struct HostProfile {
   std::string name;
+  /// What it cannot do, as `cleave plan --forbid` takes it: "cp,zero=3". No price depends on it; it
+  /// is for those who ask what else a published run could have done.
+  std::string lacks;
   /// A kernel of `Device::attention`, or "unfused": scores are kept in memory.
   std::string attention = "flash3";
   /// Products of one input run as one.

@@ -19,5 +19,7 @@ rt::StatusOr<cost::Device> deviceOf(const Cluster &cluster, const std::string &s
 /// What a rank may use of its device: all but what an allocator cannot give out and what the driver
 /// takes. 0: not known.
 double usableMemory(const Cluster &cluster);
+/// The same of a device with `bytes` of its own.
+double usableMemory(double bytes);
 
 } // namespace cleave

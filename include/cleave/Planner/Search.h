@@ -39,6 +39,14 @@ struct ModelLimits {
 };
 ModelLimits limitsOf(mlir::ModuleOp model);
 
+/// What matrix products multiply and what is gathered of a shared parameter, where software is
+/// compared that has widths which plans do not say.
+struct Operands {
+  cost::Width width = 16;
+  bool blockScaled = false;
+  cost::Bytes gathered{2};
+};
+
 struct SearchProblem {
   const cost::ModelWork &work;
   const cost::Device &device;
@@ -51,6 +59,8 @@ struct SearchProblem {
   double memory = 0;
   /// Ranks of one host: state may be shared inside of one.
   int64_t ranksOfNode = 1;
+  /// Nothing: those of the request.
+  std::optional<Operands> operands = std::nullopt;
 };
 
 /// A layout with its price.
@@ -122,7 +132,21 @@ void forEachChoice(const SearchProblem &problem, const std::function<void(const 
 /// How many they are, without making them one by one.
 int64_t countChoices(const SearchProblem &problem);
 
-/// The same by predicting every choice: for small problems, and to test the search with.
+/// Where a layout stands among all that fit.
+struct Standing {
+  /// Layouts of the space, those that were looked at, and those of these that fit.
+  int64_t space = 0, drawn = 0, feasible = 0;
+  /// Of the feasible ones, how many take less than was asked for.
+  int64_t faster = 0;
+};
+/// Counts the layouts that take less than `seconds`: all of them, where the space has no
+/// more than `mostDrawn`; else `mostDrawn` that are drawn at random, each with the same chance and
+/// the same ones each time, or fewer where `mostFeasible` of them fit earlier. `space` counts
+/// layouts before bans.
+Standing standingOf(const SearchProblem &problem, double seconds, int64_t mostDrawn,
+                    int64_t mostFeasible);
+
+/// The search by predicting every choice: for small problems, and to test the search with.
 SearchResult searchAll(const SearchProblem &problem, const SearchOptions &options = {});
 
 } // namespace cleave

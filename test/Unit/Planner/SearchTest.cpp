@@ -133,6 +133,30 @@ TEST(Search, EqualsTheExhaustiveOneOnSmallProblems) {
   EXPECT_GE(infeasible, 3);
 }
 
+TEST(Standing, CountsOrDrawsWhatIsFaster) {
+  const Setting setting(llama(4, 1024, 8, 4, 32000), "h100-sxm-80gb", "megatron");
+  SearchProblem problem = setting.problem(8, 24, 512);
+  problem.bans = *parseBans(setting.host.lacks);
+  std::mt19937 random(5);
+  problem.memory = middleOf(problem, random);
+  std::vector<double> times;
+  forEachChoice(problem, [&](const Choice &choice) {
+    if (const PricedChoice priced = price(problem, choice); priced.bytes() <= problem.memory)
+      times.push_back(priced.seconds());
+  });
+  std::sort(times.begin(), times.end());
+  const double third = times[times.size() / 3];
+  const Standing all = standingOf(problem, third, int64_t(1) << 30, 0);
+  EXPECT_EQ(all.feasible, static_cast<int64_t>(times.size()));
+  EXPECT_EQ(all.faster, std::lower_bound(times.begin(), times.end(), third) - times.begin());
+  // Drawn ones come near to it.
+  const Standing some = standingOf(problem, third, all.space - 1, 1000);
+  EXPECT_EQ(some.feasible, 1000);
+  EXPECT_NEAR(static_cast<double>(some.faster) / 1000, 1. / 3, 0.06);
+  EXPECT_EQ(standingOf(problem, third, all.space - 1, 1000).faster, some.faster);
+  EXPECT_EQ(standingOf(problem, times.front(), all.space, 0).faster, 0);
+}
+
 TEST(Search, FrontIsThatOfAllLayouts) {
   std::mt19937 random(7);
   for (int round = 0; round < 8; ++round) {
