@@ -311,7 +311,7 @@ private:
                "plan.chunk_indivisible: '" + dim + "' does not give " + Twine(pieces) +
                    " equal pieces on a rank",
                "pieces are equal where a parameter along the dimension is cut over the ranks of "
-               "the batch too (ZeRO)");
+               "the batch too (ZeRO), or its gradient is summed over them beside the computation");
     error.attachNote() << "suggestion: " << *equal << " pieces";
     return error;
   }

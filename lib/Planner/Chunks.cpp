@@ -125,6 +125,27 @@ StringRef lastKind(ModuleOp model) {
   return call && call.getNumResults() == 1 ? call.getCallee() : "";
 }
 
+/// Whether the gradient of a parameter that `kind` reads is summed as it comes: the plan overlaps
+/// exchanges, and there is one contribution on a rank, of one micro-batch and one kind.
+static bool isSummedAsItComes(plan::SolutionOp solution, func::FuncOp kind, StringAttr parameter) {
+  plan::AxisTable axes(solution);
+  auto batch = plan::entry<plan::BatchOp>(solution);
+  int64_t ways = axes.ways(plan::entry<plan::LayoutOp>(solution).getDims(), "batch");
+  if (!plan::entry<plan::OverlapOp>(solution) || batch.getGlobal() != batch.getMicro() * ways ||
+      axes.size(plan::tokenAxes(solution)) == 1)
+    return false;
+  // Stages of a pipeline have a copy each.
+  if (plan::entry<plan::PipelineOp>(solution))
+    return true;
+  auto reads = [&](func::FuncOp function) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (function.getArgAttrOfType<StringAttr>(i, "nn.parameter") == parameter)
+        return !function->hasAttr("nn.joint");
+    return false;
+  };
+  return llvm::count_if(kind->getParentOfType<ModuleOp>().getOps<func::FuncOp>(), reads) == 1;
+}
+
 std::optional<int64_t> equalPieces(plan::SolutionOp solution, func::FuncOp kind, StringRef dim,
                                    int64_t pieces) {
   plan::AxisTable axes(solution);
@@ -140,24 +161,24 @@ std::optional<int64_t> equalPieces(plan::SolutionOp solution, func::FuncOp kind,
     int d = nn::findDim(type, dim);
     if (!name || d < 0)
       continue;
-    for (auto p : solution.getOps<plan::ParameterOp>()) {
-      if (p.getName() != name.getValue())
-        continue;
-      SmallVector<DictionaryAttr> places = p.getPlaces();
-      bool passes = false;
-      for (StringAttr any : nn::dimNames(type))
-        passes |= llvm::any_of(expand(places[0], any), isOfTokens) ||
-                  llvm::any_of(expand(places[1], any), isOfTokens);
-      if (!passes)
-        continue;
-      SmallVector<StringAttr> own = expand(places[0], dim);
-      llvm::erase_if(own, isOfTokens);
-      int64_t extent = llvm::divideCeil(type.getDimSize(d), axes.size(own));
-      int64_t equal = std::min(pieces, extent);
-      while (extent % equal != 0)
-        ++equal;
-      return equal;
-    }
+    // Not listed: whole on every rank.
+    SmallVector<DictionaryAttr> places(2);
+    for (auto p : solution.getOps<plan::ParameterOp>())
+      if (p.getName() == name.getValue())
+        places = p.getPlaces();
+    bool passes = isSummedAsItComes(solution, kind, name);
+    for (StringAttr any : nn::dimNames(type))
+      passes |= llvm::any_of(expand(places[0], any), isOfTokens) ||
+                llvm::any_of(expand(places[1], any), isOfTokens);
+    if (!passes)
+      continue;
+    SmallVector<StringAttr> own = expand(places[0], dim);
+    llvm::erase_if(own, isOfTokens);
+    int64_t extent = llvm::divideCeil(type.getDimSize(d), axes.size(own));
+    int64_t equal = std::min(pieces, extent);
+    while (extent % equal != 0)
+      ++equal;
+    return equal;
   }
   return std::nullopt;
 }

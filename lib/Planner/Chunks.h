@@ -14,8 +14,8 @@ inline constexpr int64_t kLargestPiece = int64_t(64) << 20;
 
 /// In how many pieces, `pieces` or a few more, `kind` can go through the dimension `dim`
 /// of a parameter if they must be equal: where the parameter's values or gradient are
-/// cut over the ranks of the batch, they pass through memory whole. Nothing if pieces
-/// may be uneven.
+/// cut over the ranks of the batch, or summed over them as they come (overlap), they
+/// pass through memory whole. Nothing if pieces may be uneven.
 std::optional<int64_t> equalPieces(plan::SolutionOp solution, mlir::func::FuncOp kind,
                                    llvm::StringRef dim, int64_t pieces);
 

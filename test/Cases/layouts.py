@@ -3,6 +3,7 @@ import array
 import json
 import math
 import os
+import re
 
 import harness
 import known
@@ -102,9 +103,32 @@ class Layouts(harness.Case):
         values = harness.recipe(sequence_length=11, global_batch=4)
         want, _ = self.train(self.compiled(model, 1, None, values), data, 4)
         for ranks, pins, blocks in ((1, None, 4), (2, "tp=2,sp=1,vocab=0", 3), (2, "tp=2,sp=1", 3),
-                                    (2, "dp=2,zero=3", 2), (4, "dp=2,tp=2,zero=2", 13)):
+                                    (2, "dp=2,zero=3", 2), (4, "dp=2,tp=2,zero=2", 13),
+                                    (2, "dp=2,overlap=1", 2), (2, "dp=2,zero=1,overlap=1", 13)):
             got, _ = self.train(self.in_blocks(model, ranks, pins, blocks, values), data, 4)
             self.assertSteps(got, want, 1e-5, 2e-5)
+
+    def test_blocks_of_gradients_that_are_summed_as_they_come(self):
+        """Pieces that the planner chooses are equal where `overlap` sums a gradient as it comes."""
+        sizes = llama(vocab_size=37986, max_position_embeddings=2048, num_hidden_layers=2)
+        model = self.written(sizes, "config")
+
+        def command(*options):
+            return [harness.CLEAVE, "compile", model, "--cluster", "local:4", "--seq-len", "1021",
+                    "--global-batch", "12", *options]
+        for pins in ("dp=4,micro_batch=3", "dp=2,tp=2,zero=1", "dp=2,pp=2,micro_batch=6"):
+            plan = self.fresh("plan", ".mlir")
+            done = harness.run(command("--pin", pins + ",overlap=1", "--emit=plan", "-o", plan))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            done = harness.run(command("--plan", plan, "--emit=exec"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(plan, encoding="utf-8") as file:
+                uneven, count = re.subn(r'(\["vocab"\] pieces) \[\d+\]', r"\1 [7]", file.read())
+            self.assertEqual(count, 1)
+            with open(plan, "w", encoding="utf-8") as file:
+                file.write(uneven)
+            self.refused(command("--plan", plan, "--emit=exec"), "plan.chunk_indivisible",
+                         says=("pieces", os.path.basename(plan)))
 
     def test_a12_tied_matrix_counts_once(self):
         want = read_json(golden("t0-tied", "expected.json"))["steps"][0]["grad_norm"]
