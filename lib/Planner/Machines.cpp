@@ -57,4 +57,8 @@ double usableMemory(double bytes) {
   return bytes <= kContext ? bytes : (bytes - kContext) / kReserved;
 }
 
+double memoryWith(const Cluster &cluster, double usable) {
+  return cluster.local || usable <= kContext ? usable : usable * kReserved + kContext;
+}
+
 } // namespace cleave

@@ -3,6 +3,7 @@ import json
 import math
 import os
 import random
+import re
 
 import harness
 from harness import CLEAVE, config, run
@@ -160,6 +161,52 @@ class Planning(harness.Case):
         for member in ("tp=1", "zero=0", "memory"):
             self.assertIn(member, error["given"])
         self.assertTrue(any(s.startswith("without ") for s in error["suggestions"]))
+
+    def test_i03_the_memory_that_is_suggested_suffices(self):
+        # An allocator and a driver take some of what a device has.
+        model = llama(32, 4096, 32, 8, 14336, 32000)
+        sizes = ("--seq-len", "4096", "--global-batch", "8")
+        error = self.plan(model, self.cluster(), *sizes, fails=True)
+        needed = next(re.search(r'"device_memory": (\d+)', s) for s in error["suggestions"]
+                      if "device_memory" in s)
+        self.plan(model, self.cluster(device_memory=int(needed[1])), *sizes)
+        self.plan(model, self.cluster(device_memory=int(needed[1]) - 10), *sizes, fails=True)
+
+    def test_j02_what_was_asked_stays_with_the_plan(self):
+        path, plan = self.written(llama(32, 4096, 32, 8, 14336, 32000), "config"), self.path("p.mlir")
+        done = run([CLEAVE, "plan", path, "--cluster", "dgx-h100:1", "--nodes", "1", "--seq-len", "4096",
+                    "--global-batch", "8", "--pin", "dp=8,zero=0", "--allow-over-budget", "-o", plan])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("the plan is the best one", run([CLEAVE, "explain", plan]).stdout)
+        with open(plan, encoding="utf-8") as file:
+            text = file.read()
+        for key, before, after in (("global_batch", "global 8", "global 16"),
+                                   ("sequence_length", "sequence 4096", "sequence 2048"),
+                                   ("ranks", '"data" [8]', '"data" [4]')):
+            self.assertEqual(text.count(before), 1)
+            with open(self.path("edited.mlir"), "w", encoding="utf-8") as file:
+                file.write(text.replace(before, after))
+            self.refused([CLEAVE, "explain", self.path("edited.mlir")], "plan.conflict", says=(key,))
+
+    def test_pins_that_the_search_does_not_look_at(self):
+        path = self.written(config(), "config")
+        command = [CLEAVE, "plan", path, "--cluster", "local:2", "--seq-len", "32"]
+        self.refused([*command, "--pin", "precision.nothing=bf16"], "plan.unknown_path")
+        self.refused([*command, "--pin", "bucket=1048577,overlap=1"], "plan.bad_pin")
+        self.refused([*command, "--compare", "precision.mlp=bf16"], "plan.unsupported_pin",
+                     says=("precision.mlp",))
+        # Data ranks that nobody asked for are not what is in the way.
+        error = self.plan(config(), "local:4", "--seq-len", "1", "--global-batch", "7", "--pin",
+                          "cp=2,zero=3", fails=True)
+        self.assertEqual((error["kind"], error["given"]), ("plan.infeasible", "cp=2"))
+        # A pin that decides nothing is no difference.
+        plan = self.path("idle.mlir")
+        done = run([*command, "--pin", "vocab=0,tp=1", "-o", plan])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("the plan is the best one", run([CLEAVE, "explain", plan]).stdout)
+        # The name in a cluster's file is the user's.
+        named = self.cluster(2, 2, name="rack:A")
+        self.assertEqual(self.plan(config(), named, "--seq-len", "32")["cluster"], "rack:A")
 
     def test_i04_found_plans_are_checked_and_run(self):
         chance = random.Random(4)

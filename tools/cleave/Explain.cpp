@@ -17,6 +17,31 @@
 
 namespace cleave::tool {
 
+/// A plan whose batch or ranks were edited is not one of the task that it was found for.
+static rt::Status checkSizes(const std::string &file, plan::SolutionOp solution,
+                             const PlanRequest &asked) {
+  auto batch = plan::entry<plan::BatchOp>(solution);
+  int64_t ranks = 1;
+  for (auto axis : solution.getOps<plan::AxisOp>())
+    for (int64_t size : axis.getSizes())
+      ranks *= size;
+  const std::tuple<const char *, int64_t, int64_t> sizes[] = {
+      {"global_batch", batch.getGlobal(), asked.globalBatch},
+      {"sequence_length", batch.getSequence(), asked.sequence},
+      {"ranks", ranks, asked.ranks}};
+  for (auto [key, says, found] : sizes)
+    if (says != found)
+      return rt::userError("plan.conflict", fmt::format("\"{}\" is {} in the plan, which was found "
+                                                        "for {}",
+                                                        key, says, found))
+          .at({file, 0, 0})
+          .withGiven(fmt::format("{}={}, plan.request: {}={}", key, says, key, found))
+          .withRule("explain searches what plan.request asks for; an edited plan keeps its batch, "
+                    "sequence length and ranks")
+          .suggest("cleave plan MODEL --cluster C -o " + file);
+  return rt::Status::success();
+}
+
 /// The task that the plan in `file` was found for, and what it says by now.
 static rt::StatusOr<std::unique_ptr<PlanTask>> taskOf(const std::string &file, Choice &choice,
                                                       std::vector<int64_t> &begins) {
@@ -44,7 +69,9 @@ static rt::StatusOr<std::unique_ptr<PlanTask>> taskOf(const std::string &file, C
   CommandLine line("plan", "", {"MODEL"});
   addTaskOptions(line);
   CLEAVE_RT_RETURN_IF_ERROR(line.parse(words));
-  return PlanTask::read(line);
+  CLEAVE_RT_ASSIGN_OR_RETURN(std::unique_ptr<PlanTask> task, PlanTask::read(line));
+  CLEAVE_RT_RETURN_IF_ERROR(checkSizes(file, solution, task->request.plan));
+  return task;
 }
 
 /// One line for each field: what was chosen, and the best without it.
@@ -78,9 +105,11 @@ static void writeJson(const PlanReport &report) {
   std::fputs((out.take() + "\n").c_str(), stdout);
 }
 
-/// How the plan at hand, which may have been edited, is priced beside the one that is found.
+/// How the plan at hand, which may have been edited, is priced beside the one that is found, whose
+/// plan says `best`.
 static std::string handText(const SearchProblem &problem, const PlanReport &report,
-                            const Choice &choice, const std::vector<int64_t> &begins) {
+                            const Choice &best, const Choice &choice,
+                            const std::vector<int64_t> &begins) {
   if (auto broken = brokenRule(problem, choice))
     return fmt::format("the plan is none that the search knows: {}\n", *broken);
   PricedChoice hand = price(problem, choice);
@@ -91,7 +120,7 @@ static std::string handText(const SearchProblem &problem, const PlanReport &repo
     host.overlapsData &= choice.overlap;
     hand.prediction = cost::predict(problem.work, problem.device, host, layout);
   }
-  return choice == report.best().choice
+  return choice == best
              ? fmt::format("the plan is the best one: {:.4g} s a step\n", hand.seconds())
              : "the best plan, and the one at hand\n" + choicesText({&report.best(), &hand});
 }
@@ -119,7 +148,7 @@ rt::Status runExplain(const Words &words) {
   const SearchResult found = search(problem, options);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   if (found.best.empty())
-    return infeasibleError(*task->module, problem);
+    return infeasibleError(*task->module, problem, *task->request.cluster);
   PlanReport report{*task, found, countChoices(problem), spent.count(), {}};
   if (line.has("why-not")) {
     CLEAVE_RT_ASSIGN_OR_RETURN(report.compared, compareWith(*task, line.text("why-not")));
@@ -128,7 +157,10 @@ rt::Status runExplain(const Words &words) {
     writeJson(report);
     return rt::Status::success();
   }
-  std::fputs(handText(problem, report, choice, begins).c_str(), stdout);
+  // As it is read from its plan: what decides nothing is not in one.
+  CLEAVE_RT_ASSIGN_OR_RETURN(const auto best, task->planOf(report.best()));
+  std::fputs(handText(problem, report, choiceOf(solutionOf(*best)), choice, begins).c_str(),
+             stdout);
   if (!report.compared.empty()) {
     std::fputs(comparedText(report).c_str(), stdout);
     return rt::Status::success();

@@ -85,11 +85,10 @@ static SearchResult searchCheapest(PlanTask &task, const SearchOptions &options)
   return cheapest;
 }
 
-static rt::Status writePlan(PlanTask &task, const PricedChoice &found, const std::string &path) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(auto plan, task.planOf(found));
+static rt::Status writePlan(mlir::ModuleOp plan, const std::string &path) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  plan->print(stream);
+  plan.print(stream);
   stream << "\n";
   return rt::writeFileAtomically(path, text);
 }
@@ -105,7 +104,6 @@ static void addOptions(CommandLine &line) {
   line.add()("compare", "the best with these pins beside it; several sets: 'tp=8,pp=2;zero=3'",
              text(), "PINS");
   line.add()("o,output", "the plan, for compile --plan", text(), "FILE");
-  line.add()("allow-over-budget", "search as if devices had any memory");
 }
 
 rt::Status runPlan(const Words &words) {
@@ -121,7 +119,6 @@ rt::Status runPlan(const Words &words) {
   options.pareto = line.has("pareto");
   CLEAVE_RT_ASSIGN_OR_RETURN(options.timeLimit, readSeconds(line, "time-limit"));
   CLEAVE_RT_ASSIGN_OR_RETURN(std::unique_ptr<PlanTask> task, PlanTask::read(line));
-  task->request.allowOverBudget = line.has("allow-over-budget");
   const std::string output = line.has("output") ? line.text("output") : "";
   if (!output.empty())
     CLEAVE_RT_RETURN_IF_ERROR(checkOutput(output, task->request.inputs));
@@ -133,13 +130,15 @@ rt::Status runPlan(const Words &words) {
   progress.clear();
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   if (found.best.empty())
-    return infeasibleError(*task->module, task->problem());
+    return infeasibleError(*task->module, task->problem(), *task->request.cluster);
   PlanReport report{*task, found, countChoices(task->problem()), spent.count(), {}};
   if (line.has("compare")) {
     CLEAVE_RT_ASSIGN_OR_RETURN(report.compared, compareWith(*task, line.text("compare")));
   }
+  // Checked as `compile` does, pins that the search does not look at included.
+  CLEAVE_RT_ASSIGN_OR_RETURN(auto plan, task->planOf(found.best.front()));
   if (!output.empty())
-    CLEAVE_RT_RETURN_IF_ERROR(writePlan(*task, found.best.front(), output));
+    CLEAVE_RT_RETURN_IF_ERROR(writePlan(*plan, output));
   if (line.json()) {
     rt::JsonWriter out(2);
     writePlanJson(out, report);

@@ -2,6 +2,8 @@
 
 #include "PlanReport.h"
 
+#include "cleave/Planner/Machines.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -305,13 +307,23 @@ std::string planText(const PlanReport &r) {
   return text + comparedText(r);
 }
 
-rt::Error infeasibleError(mlir::ModuleOp module, const SearchProblem &problem) {
+rt::Error infeasibleError(mlir::ModuleOp module, const SearchProblem &problem,
+                          const Cluster &cluster) {
   SearchProblem unlimited = problem;
   unlimited.memory = 0;
+  std::optional<rt::Error> ofPins;
   if (problem.bans.empty() && !smallestChoice(unlimited, std::numeric_limits<double>::max()))
     if (auto plan = planFromPins(module, problem.request); !plan.ok())
-      return plan.status().error();
+      ofPins = plan.status().error();
+  // A batch that the data ranks of the policy don't divide may be dealt out over others.
+  const Pins &pins = problem.request.pins;
+  const bool chosenBatch = ofPins && ofPins->kind == "plan.batch_indivisible" && !pins.dp &&
+                           !(pins.tp && pins.cp && pins.pp);
+  if (ofPins && !chosenBatch)
+    return *ofPins;
   const Infeasible why = explainInfeasible(problem);
+  if (ofPins && why.relaxations.empty())
+    return *ofPins;
   std::string message = "no layout meets the request";
   if (why.smallest && problem.memory > 0 && why.smallest->bytes > problem.memory)
     message = fmt::format("no layout fits: the least memory of a rank is {:.0f} bytes ({}), a rank "
@@ -325,11 +337,15 @@ rt::Error infeasibleError(mlir::ModuleOp module, const SearchProblem &problem) {
     error.suggestions.push_back(
         fmt::format("{}: {} ({:.4g} s a step)", r.text, textOf(r.best.choice), r.best.seconds()));
   const bool isLarge = llvm::is_contained(why.conflict, "memory");
-  if (why.smallest && isLarge)
+  if (why.smallest && isLarge) {
+    const double needed = std::ceil(memoryWith(cluster, why.smallest->bytes));
     error.suggestions.push_back(
-        fmt::format("devices with {} (or \"device_memory\": {:.0f} in the cluster's file): {}",
-                    gigabytes(why.smallest->bytes), std::ceil(why.smallest->bytes),
-                    textOf(why.smallest->choice)));
+        cluster.local
+            ? fmt::format("ranks with {}: {}", gigabytes(needed), textOf(why.smallest->choice))
+            : fmt::format("devices with {} (\"device_memory\": {:.0f} in the cluster's "
+                          "file): {}",
+                          gigabytes(needed), needed, textOf(why.smallest->choice)));
+  }
   if (isLarge)
     error.suggestions.push_back("more ranks, or a smaller micro-batch where it is pinned");
   for (const std::string &member : why.conflict)

@@ -65,6 +65,7 @@ std::string comparedText(const PlanReport &report);
 
 /// `plan.infeasible` with the conflict, the least memory and what would help; where pins alone
 /// leave no layout, what `compile` says of them.
-rt::Error infeasibleError(mlir::ModuleOp module, const SearchProblem &problem);
+rt::Error infeasibleError(mlir::ModuleOp module, const SearchProblem &problem,
+                          const Cluster &cluster);
 
 } // namespace cleave::tool

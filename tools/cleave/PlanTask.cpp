@@ -34,6 +34,7 @@ void addTaskOptions(CommandLine &line) {
              "the software that runs it, a file of share/hosts; left out: cleave-cpu for "
              "local ranks, else megatron",
              cxxopts::value<std::string>(), "NAME");
+  line.add()("allow-over-budget", "search as if devices had any memory");
   line.add()("nodes", "of the cluster's nodes only so many", cxxopts::value<std::string>(), "N");
 }
 
@@ -133,6 +134,9 @@ rt::StatusOr<std::unique_ptr<PlanTask>> PlanTask::read(const CommandLine &line) 
       task->words.push_back("--set");
       task->words.push_back(setting);
     }
+  task->request.allowOverBudget = line.has("allow-over-budget");
+  if (task->request.allowOverBudget)
+    task->words.push_back("--allow-over-budget");
   CLEAVE_RT_RETURN_IF_ERROR(task->readMachines(line));
   CLEAVE_RT_RETURN_IF_ERROR(fillPlanRequest(task->request));
   CLEAVE_RT_ASSIGN_OR_RETURN(task->bans, parseBans(line.has("forbid") ? line.text("forbid") : ""));
@@ -153,6 +157,11 @@ SearchProblem PlanTask::problem() const {
 
 rt::StatusOr<SearchProblem> PlanTask::problemWith(const std::string &text) const {
   CLEAVE_RT_ASSIGN_OR_RETURN(const Pins more, parsePins(text));
+  if (!more.narrow.empty())
+    return rt::userError("plan.unsupported_pin", "precision is not compared")
+        .withGiven(text)
+        .withRule("what is compared has the precision of the request")
+        .suggest("two plans of their own, one with --pin precision.PATH=…");
   SearchProblem problem = this->problem();
   Pins &pins = problem.request.pins;
   auto take = [](auto &to, const auto &from) {
@@ -179,7 +188,8 @@ rt::StatusOr<SearchProblem> PlanTask::problemWith(const std::string &text) const
 
 void PlanTask::takeNodes(int64_t nodes) {
   Cluster &cluster = *request.cluster;
-  if (const size_t colon = cluster.name.find(':'); colon != std::string::npos && !cluster.local)
+  const size_t colon = cluster.name.find(':');
+  if (nodes != cluster.nodes && colon != std::string::npos && !cluster.local)
     cluster.name = fmt::format("{}:{}", cluster.name.substr(0, colon), nodes);
   cluster.nodes = nodes;
   request.plan.ranks = cluster.ranks();
@@ -228,7 +238,7 @@ rt::Status choosePlan(CompileRequest &request, mlir::ModuleOp module) {
                               cluster.devicesPerNode};
   const SearchResult found = search(problem);
   if (found.best.empty())
-    return infeasibleError(module, problem);
+    return infeasibleError(module, problem, cluster);
   const PricedChoice &best = found.best.front();
   const Pins asked = request.plan.pins;
   request.plan.pins = pinsOf(best.choice);

@@ -22,4 +22,7 @@ double usableMemory(const Cluster &cluster);
 /// The same of a device with `bytes` of its own.
 double usableMemory(double bytes);
 
+/// The memory, in bytes, of a device of which a rank may use `usable` bytes.
+double memoryWith(const Cluster &cluster, double usable);
+
 } // namespace cleave
