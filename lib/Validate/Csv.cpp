@@ -3,6 +3,7 @@
 #include "lib/Validate/Csv.h"
 #include "runtime/Base/Files.h"
 #include <charconv>
+#include <cmath>
 
 namespace cleave::validate {
 
@@ -16,7 +17,8 @@ double Row::number(const std::string &column) const {
   const std::string &cell = text(column);
   double value = 0;
   auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  return error == std::errc() && end == cell.data() + cell.size() ? value : 0;
+  const bool isNumber = error == std::errc() && end == cell.data() + cell.size();
+  return isNumber && std::isfinite(value) ? value : 0;
 }
 
 int64_t Row::integer(const std::string &column, int64_t absent) const {
@@ -27,6 +29,7 @@ int64_t Row::integer(const std::string &column, int64_t absent) const {
 rt::StatusOr<Table> readCsv(const std::string &path) {
   CLEAVE_RT_ASSIGN_OR_RETURN(const std::string text, rt::readWholeFile(path));
   std::vector<std::vector<std::string>> rows;
+  std::vector<int> lines; // where each row ends
   std::vector<std::string> row(1);
   int line = 1, quoteLine = 0;
   bool quoted = false;
@@ -46,7 +49,10 @@ rt::StatusOr<Table> readCsv(const std::string &path) {
     } else if (c == ',') {
       row.emplace_back();
     } else if (c == '\n') {
-      rows.push_back(std::move(row));
+      if (row.size() > 1 || !row.front().empty()) {
+        rows.push_back(std::move(row));
+        lines.push_back(line - 1);
+      }
       row.assign(1, "");
     } else if (c != '\r') {
       row.back() += c;
@@ -57,13 +63,24 @@ rt::StatusOr<Table> readCsv(const std::string &path) {
         .at({path, quoteLine, 0})
         .withRule("a cell with commas or lines stands between two quotes")
         .suggest("\"…\"");
-  if (row.size() > 1 || !row.front().empty())
+  if (row.size() > 1 || !row.front().empty()) {
     rows.push_back(std::move(row));
+    lines.push_back(line);
+  }
   if (rows.empty())
     return rt::userError("rows.syntax", "the table has no header")
         .at({path, 1, 0})
         .withRule("the first line names the columns")
         .suggest("id,group,source,…");
+  const size_t columns = rows.front().size();
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (rows[i].size() != columns)
+      return rt::userError("rows.syntax", "a row has not as many cells as the header")
+          .at({path, lines[i], 0})
+          .withGiven(std::to_string(rows[i].size()) + " cells, " + std::to_string(columns) +
+                     " columns")
+          .withRule("each row has a cell for each column; what is unknown is an empty one")
+          .suggest("as many commas as the header has");
   Table table;
   for (size_t i = 0; i < rows.front().size(); ++i)
     table.columns.emplace(rows.front()[i], i);

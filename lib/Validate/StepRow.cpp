@@ -31,9 +31,26 @@ static std::string whyTooLarge(const Row &row) {
   return "";
 }
 
+/// A layout that is none of the row's devices and batch.
+static std::string whyContradictory(const Row &row) {
+  // In turn, since products may be no number.
+  int64_t replicas = row.integer("gpus");
+  for (const char *column : {"tp", "pp", "cp"}) {
+    if (replicas % row.integer(column, 1) != 0)
+      return "tp, pp and cp do not divide the devices";
+    replicas /= row.integer(column, 1);
+  }
+  const int64_t batch = row.integer("gbs");
+  if (batch % replicas != 0 || batch / replicas % row.integer("mbs") != 0)
+    return "the data ranks and mbs do not divide gbs";
+  return "";
+}
+
 std::string whyLeftOut(const Row &row) {
   if (!row.has("iter_time_s") && !row.has("iter_time_derived_s"))
     return "no step time is measured";
+  if (row.number(row.has("iter_time_s") ? "iter_time_s" : "iter_time_derived_s") < 1e-9)
+    return "the step time is no positive number";
   if (row.text("task") != "pretrain" && row.text("task") != "SFT")
     return "not all parameters are trained (" + row.text("task") + ")";
   for (const char *column : {"layers", "hidden", "heads", "seq_len"})
@@ -48,7 +65,9 @@ std::string whyLeftOut(const Row &row) {
     return "recompute is not stated";
   if (deviceName(row.text("gpu_class"), row.text("gpu")).empty())
     return "no description of the device \"" + row.text("gpu_class") + "\"";
-  return whyTooLarge(row);
+  if (std::string reason = whyTooLarge(row); !reason.empty())
+    return reason;
+  return whyContradictory(row);
 }
 
 std::string deviceName(const std::string &gpuClass, const std::string &gpu) {
