@@ -10,7 +10,7 @@ namespace cleave::cost {
 
 /// With the update of `owned` elements, and what is the same for all steps.
 static Seconds withEnds(const StepInput &in, Seconds busy, double owned) {
-  const Seconds update = streamTime(in.device, in.host.update * owned);
+  const Seconds update = updateTime(in.device, in.host.update * owned);
   return (busy + update + in.host.step) * (1 + slowestOfMany(in.layout));
 }
 

@@ -12,9 +12,20 @@ static constexpr double kAllToAllNetwork = 0.85;
 
 static double timesSent(Exchange kind) { return kind == Exchange::AllReduce ? 2 : 1; }
 
+/// At the rate that was measured for so many bytes.
+static Seconds atRate(const Curve &curve, Bytes bytes) {
+  const double size = std::max(bytes.value, curve.sizes.front());
+  return Seconds(size / curve(size));
+}
+
 static Seconds inside(const Device &device, Exchange kind, int64_t ranks, Bytes bytes) {
   const LinkCurve &link = device.link;
   const double n = static_cast<double>(ranks), twice = timesSent(kind);
+  if (const Curve &curve = link.measured[static_cast<size_t>(kind)]; !curve.empty()) {
+    // What a rank sends is in proportion to (n - 1) / n.
+    const auto measured = static_cast<double>(link.measuredRanks);
+    return atRate(curve, bytes * ((n - 1) / n / ((measured - 1) / measured)));
+  }
   double share = link.of(kind).share;
   if (ranks >= kSwitchRanks && kind != Exchange::AllToAll)
     share *= link.inSwitch;
@@ -43,6 +54,8 @@ Seconds exchangeTime(const Device &device, Exchange kind, Group group, Bytes byt
 }
 
 Seconds sendTime(const Device &device, bool insideDomain, Bytes bytes) {
+  if (insideDomain && !device.link.sends.empty())
+    return atRate(device.link.sends, bytes);
   constexpr Seconds start{15e-6};
   return start + bytes / (insideDomain ? device.link.bandwidth
                                        : device.network.bandwidth * device.network.share);

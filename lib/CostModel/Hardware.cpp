@@ -2,6 +2,7 @@
 
 #include "cleave/CostModel/Hardware.h"
 #include "lib/CostModel/Files.h"
+#include "lib/CostModel/HardwareCurves.h"
 #include "runtime/Base/ObjectReader.h"
 
 namespace cleave::cost {
@@ -86,16 +87,18 @@ void readProduct(rt::ObjectReader &in, ProductCurve &curve) {
   curve.waveExponent = in.number("wave_exponent", {.min = 0, .max = 1}).value_or(0.35);
   curve.start = Seconds(need(in, "start", kNotNegative));
   readTiles(in, curve);
+  readTables(in, curve);
 }
 
 void readAttention(rt::ObjectReader &in, std::map<std::string, AttentionCurve> &curves) {
   for (const char *kernel : {"flash1", "flash2", "flash3", "window"})
     if (auto part = in.object(kernel)) {
-      curves[kernel] = {OperationsPerSecond(need(*part, "forward")),
-                        OperationsPerSecond(need(*part, "backward"))};
+      curves[kernel].forward = OperationsPerSecond(need(*part, "forward"));
+      curves[kernel].backward = OperationsPerSecond(need(*part, "backward"));
       curves[kernel].narrow = part->number("narrow", kPositive).value_or(0.85);
       curves[kernel].ramp = part->number("ramp", kNotNegative).value_or(250);
       part->string("note");
+      readHeads(*part, curves[kernel]);
       in.absorb(part->finish());
     }
   in.require("flash2");
@@ -122,6 +125,7 @@ void readLink(rt::ObjectReader &in, LinkCurve &link) {
       share.pair = part->number("pair", kPositive).value_or(1);
       in.absorb(part->finish());
     }
+  readMeasuredLink(in, link);
 }
 
 } // namespace
@@ -140,22 +144,33 @@ double Device::depthOf(Width width) const {
   return it == product.depth.end() ? 0 : it->second;
 }
 
+Device Device::atBest() const {
+  Device best = *this;
+  for (Curve *curve : {&best.streams, &best.updates, &best.link.sends})
+    if (!curve->empty())
+      curve->fill(curve->most());
+  for (Curve &curve : best.link.measured)
+    if (!curve.empty())
+      curve.fill(curve.most());
+  for (auto &[width, tables] : best.product.tables)
+    for (ShapeTable *table :
+         {&tables.plain, &tables.weights, &tables.picked, &tables.pickedWeights})
+      table->makeMonotone();
+  return best;
+}
+
 std::vector<std::string> deviceNames(const std::string &share) {
   return stemsOf(share + "/hardware");
 }
 
-rt::StatusOr<Device> readDevice(const std::string &share, const std::string &name) {
-  const std::string folder = share + "/hardware";
-  CLEAVE_RT_ASSIGN_OR_RETURN(const rt::JsonValue json, readNamed(folder, name, "device.unknown"));
-  rt::ObjectReader in(json, folder + "/" + name + ".json", "device");
-  in.checkVersion(1);
-  Device device;
-  device.name = in.string("name").value_or(name);
-  in.string("note");
+/// Parts that every description has.
+static void readParts(rt::ObjectReader &in, Device &device) {
   readPart(in, "memory", [&](rt::ObjectReader &part) {
     device.memory = Bytes(need(part, "bytes"));
     device.bandwidth = BytesPerSecond(need(part, "bandwidth"));
     device.streaming = part.number("streaming", {.min = 0, .max = 1}).value_or(0.85);
+    device.streams = readBandwidths(part, "streams");
+    device.updates = readBandwidths(part, "updates");
   });
   readPart(in, "peak", [&](rt::ObjectReader &part) { device.peak = readRates(part); });
   readPart(in, "product", [&](rt::ObjectReader &part) { readProduct(part, device.product); });
@@ -170,6 +185,29 @@ rt::StatusOr<Device> readDevice(const std::string &share, const std::string &nam
     device.network.start = Seconds(need(part, "start", kNotNegative));
     device.network.hop = Seconds(need(part, "hop", kNotNegative));
   });
+}
+
+static rt::StatusOr<Device> deviceFrom(const rt::JsonValue &json, const std::string &path,
+                                       const std::string &name) {
+  // Some other file of ours, rather than a description with all keys wrong.
+  if (!json.isObject() || !json.find("memory") || !json.find("product"))
+    return rt::userError("device.not_a_description", "the file does not describe a device")
+        .at(json.where(path))
+        .withGiven(path)
+        .withRule("a JSON object with memory, peak, product, attention, clock, link and network")
+        .suggest("cleave calibrate -o FILE writes one");
+  rt::ObjectReader in(json, path, "device");
+  in.checkVersion(1);
+  Device device;
+  device.name = in.string("name").value_or(name);
+  in.string("note");
+  readParts(in, device);
+  if (in.has("arithmetic"))
+    readPart(in, "arithmetic",
+             [&](rt::ObjectReader &part) { device.arithmetic = readArithmetic(part); });
+  if (in.has("command"))
+    readPart(in, "command",
+             [&](rt::ObjectReader &part) { device.command = Seconds(need(part, "time")); });
   if (auto power = in.object("power")) {
     device.power = need(*power, "watts");
     power->require("source");
@@ -179,6 +217,17 @@ rt::StatusOr<Device> readDevice(const std::string &share, const std::string &nam
   if (rt::Status s = in.finish(); !s.ok())
     return s;
   return device;
+}
+
+rt::StatusOr<Device> readDevice(const std::string &share, const std::string &name) {
+  const std::string folder = share + "/hardware";
+  CLEAVE_RT_ASSIGN_OR_RETURN(const rt::JsonValue json, readNamed(folder, name, "device.unknown"));
+  return deviceFrom(json, folder + "/" + name + ".json", name);
+}
+
+rt::StatusOr<Device> readDeviceFile(const std::string &path) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(const rt::JsonValue json, rt::readJsonFile(path));
+  return deviceFrom(json, path, path);
 }
 
 } // namespace cleave::cost

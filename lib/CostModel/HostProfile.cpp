@@ -33,6 +33,8 @@ rt::StatusOr<HostProfile> readHostProfile(const std::string &share, const std::s
   p.hiddenTensor = in.number("hidden_tensor", share1).value_or(p.hiddenTensor);
   p.hiddenExperts = in.number("hidden_experts", share1).value_or(p.hiddenExperts);
   p.overlapsData = in.boolean("overlaps_data").value_or(p.overlapsData);
+  p.exchangesTensors = in.boolean("exchanges_tensors").value_or(p.exchangesTensors);
+  p.overlapsContext = in.boolean("overlaps_context").value_or(p.overlapsContext);
   p.overlapsSends = in.boolean("overlaps_sends").value_or(p.overlapsSends);
   p.splitsWaves = in.boolean("splits_waves").value_or(p.splitsWaves);
   p.stopsRecompute = in.boolean("stops_recompute").value_or(p.stopsRecompute);

@@ -34,8 +34,24 @@ static Seconds castTime(const Device &device, const ProductSize &s) {
          streamTime(device, Bytes(s.m * s.k * (2 + s.width / 8.0) * passes));
 }
 
+/// The tables of `width`, or of the next wider one that was measured; null: none was.
+static const ProductTables *tablesOf(const Device &device, Width width) {
+  auto it = device.product.tables.lower_bound(width);
+  return it == device.product.tables.end() ? nullptr : &it->second;
+}
+
+/// Cores that a product of so much work is shared by.
+static double coresOf(const Device &device, Operations work) {
+  return work.value <= device.product.whole ? 1 : device.cores;
+}
+
 Seconds productTime(const Device &device, const ProductSize &s, double clock, bool splitsWaves) {
   const ProductCurve &curve = device.product;
+  if (const ProductTables *tables = tablesOf(device, s.width)) {
+    const Operations plain(2 * s.m * s.n * s.k);
+    const ShapeTable &table = s.isWeights ? tables->weights : tables->plain;
+    return plain / OperationsPerSecond(table(s.m, s.n, s.k) * coresOf(device, plain));
+  }
   const double waste = wasteOf(curve, s.m, s.n, splitsWaves ? curve.waveExponent : kUnsplitWaves);
   const Operations work(2 * s.m * s.n * s.k * waste * (1 + device.depthOf(s.width) / s.k));
   const Bytes bytes(s.width / 8.0 * s.k * (s.m + s.n) + s.resultBytes * s.m * s.n);
@@ -47,6 +63,11 @@ Seconds productTime(const Device &device, const ProductSize &s, double clock, bo
 Seconds groupedProductTime(const Device &device, const ProductSize &s, double groups,
                            double clock) {
   const double rows = s.m / groups;
+  if (const ProductTables *tables = tablesOf(device, s.width)) {
+    const double rate =
+        s.isWeights ? tables->pickedWeights(s.n, s.k, rows) : tables->picked(rows, s.n, s.k);
+    return Operations(2 * s.m * s.n * s.k) / OperationsPerSecond(rate * device.cores);
+  }
   const Operations work(2 * s.m * s.n * s.k * (1 + kHalfRows / rows));
   const Bytes matrices(groups * s.n * s.k * s.width / 8.0);
   const Seconds time =
@@ -70,6 +91,20 @@ static Seconds unfusedScores(const Device &device, const ScoresSize &s, bool bac
          streamTime(device, bytes);
 }
 
+/// Operations/s with heads of `width`, between those that were measured.
+static OperationsPerSecond headRate(const std::vector<HeadRates> &heads, const ScoresSize &s,
+                                    bool backward) {
+  const bool windowed = s.window && static_cast<double>(*s.window) < s.keys;
+  Curve byWidth;
+  for (const HeadRates &head : heads) {
+    const Curve &rates = s.isSpread ? (backward ? head.backwardSpread : head.forwardSpread)
+                                    : (backward ? head.backward : head.forward);
+    byWidth.sizes.push_back(head.width);
+    byWidth.values.push_back(rates(windowed ? static_cast<double>(*s.window) : s.keys));
+  }
+  return OperationsPerSecond(byWidth((s.keyWidth + s.valueWidth) / 2));
+}
+
 Seconds scoresTime(const Device &device, const std::string &kernel, const ScoresSize &s,
                    bool backward, double clock) {
   if (kernel == "unfused")
@@ -89,7 +124,43 @@ Seconds scoresTime(const Device &device, const std::string &kernel, const Scores
       rate = rate * it->second.narrow;
   }
   const Operations work(2 * s.queries * keys * (s.keyWidth + s.valueWidth) * (backward ? 2.5 : 1));
+  if (const auto &heads = it->second.heads; !heads.empty())
+    return work / (headRate(heads, s, backward) * device.cores);
   return work / rate + device.product.start;
+}
+
+/// Each core has its part of what is moved.
+static Seconds movedTime(const Device &device, const Curve &curve, Bytes bytes, Bytes around) {
+  if (curve.empty() || bytes <= Bytes())
+    return bytes / device.streamingBandwidth();
+  return bytes / BytesPerSecond(curve(around.value / device.cores) * device.cores);
+}
+
+Seconds streamTime(const Device &device, Bytes bytes) {
+  return movedTime(device, device.streams, bytes, bytes);
+}
+
+Seconds streamTime(const Device &device, Bytes bytes, Bytes around) {
+  return movedTime(device, device.streams, bytes, around);
+}
+
+Seconds updateTime(const Device &device, Bytes bytes) {
+  return movedTime(device, device.updates, bytes, bytes);
+}
+
+Seconds functionTime(const Device &device, const std::map<std::string, double> &operations,
+                     double elements, double inner) {
+  if (!device.arithmetic)
+    return {};
+  const Arithmetic &arithmetic = *device.arithmetic;
+  double plain = 0;
+  for (const auto &[name, times] : operations) {
+    const auto it = arithmetic.functions.find(name);
+    plain += times * (it == arithmetic.functions.end() ? 1 : it->second);
+  }
+  const bool fills = inner >= static_cast<double>(arithmetic.lanes);
+  return Operations(plain * elements) /
+         ((fills ? arithmetic.vectors : arithmetic.scalars) * device.cores);
 }
 
 } // namespace cleave::cost

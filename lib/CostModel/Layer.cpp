@@ -90,9 +90,11 @@ bool isRouted(const KindWork &kind, const Extents &extents) {
 WeightCount weightsOf(const KindWork &kind, const Layout &layout) {
   const Cuts cuts = cutsOf(kind, layout);
   WeightCount count;
-  for (const Weight &weight : kind.weights)
+  for (const Weight &weight : kind.weights) {
     (weight.isPicked ? count.experts : count.plain) +=
         (weight.isPicked ? cuts.routed : cuts.plain).gathered(weight.extents);
+    (weight.isPicked ? count.expertTensors : count.tensors) += 1;
+  }
   return count;
 }
 
@@ -174,16 +176,18 @@ private:
     // The classifier and routers stay in 16 bits.
     const Width width = isStatistic ? std::max(16, layout.width) : layout.width;
     // Input and gradient are cast once each; the weights' gradient takes them as they are.
-    auto product = [&](double m, double n, double k, double resultBytes, bool casts) {
-      return productTime(device, {m, n, k, width, resultBytes, casts, isBlockScaled()}, clock,
-                         host.splitsWaves);
+    auto product = [&](double m, double n, double k, double resultBytes, bool casts,
+                       bool isWeights = false) {
+      return productTime(device, {m, n, k, width, resultBytes, casts, isBlockScaled(), isWeights},
+                         clock, host.splitsWaves);
     };
     const Seconds ahead = product(rows, columns, summed, valueBytes(), true);
     forward().products += ahead;
     if (llvm::all_of(group, [](const Product *p) { return p->isLast; }))
       last += ahead;
     const bool adds = host.accumulate == Bytes();
-    const Seconds weights = product(columns, summed, rows, adds ? 8 : valueBytes(), false);
+    const Seconds weights = product(columns, summed, rows, adds ? 8 : valueBytes(), false,
+                                    /*isWeights=*/true);
     backward().passes += streamTime(device, host.accumulate * (columns * summed));
     backward().products += product(rows, summed, columns, valueBytes(), true) + weights;
     times.weightGradients += weights;
@@ -211,12 +215,12 @@ private:
     const double rows = cuts.routed.gathered(first.rows);
     const double summed = cuts.routed.gathered(first.summed);
     const double here = std::max(1., cuts.routed.gathered({first.picked}));
-    auto product = [&](double m, double n, double k, bool casts) {
-      return groupedProductTime(device, {m, n, k, layout.width, 2, casts, isBlockScaled()}, here,
-                                clock);
+    auto product = [&](double m, double n, double k, bool casts, bool isWeights = false) {
+      return groupedProductTime(
+          device, {m, n, k, layout.width, 2, casts, isBlockScaled(), isWeights}, here, clock);
     };
     forward().products += product(rows, columns, summed, true);
-    const Seconds weights = product(rows, summed, columns, false);
+    const Seconds weights = product(rows, summed, columns, false, /*isWeights=*/true);
     backward().products += product(rows, summed, columns, true) + weights;
     times.weightGradients += weights;
     experts = here;
@@ -279,6 +283,7 @@ private:
       size.valueWidth = static_cast<double>(s.values.back().size);
       size.queries = cuts.plain.gathered(s.queries) / size.keyWidth;
       size.keys = static_cast<double>(layout.sequenceLength);
+      size.isSpread = layout.context > 1;
       if (s.window)
         size.window = static_cast<double>(*s.window);
       // Scores that go through memory are products of a library.
@@ -293,8 +298,14 @@ private:
                           (cuts.plain.gathered(s.keys) + cuts.plain.gathered(s.values)));
         const Group group{layout.context, std::max<int64_t>(1, device.link.domain / layout.tensor)};
         const Seconds time = exchangeTime(device, Exchange::AllGather, group, bytes);
-        forward().context += above(time, ahead) + kSlowedBeside * std::min(time, ahead);
-        backward().context += above(2 * time, back) + kSlowedBeside * std::min(2 * time, back);
+        // Keys are there before the scores, or come while others are computed.
+        const auto seen = [&](Seconds exchange, Seconds compute) {
+          return host.overlapsContext
+                     ? above(exchange, compute) + kSlowedBeside * std::min(exchange, compute)
+                     : exchange;
+        };
+        forward().context += seen(time, ahead);
+        backward().context += seen(2 * time, back);
       }
     }
   }
@@ -303,8 +314,28 @@ private:
     return isRouted(kind, extents) ? cuts.routed.gathered(extents) : cuts.plain.elements(extents);
   }
 
+  /// Elements that a chain of passes moves, and what it takes to compute.
+  struct Chain {
+    double elements = 0;
+    Seconds forward, backward;
+  };
+
+  void addBodies(const Pass &pass, Chain &chain) const {
+    if (!device.arithmetic || pass.writes.empty())
+      return;
+    const double elements = elementsOf(pass.writes.front().extents);
+    auto sum = [&](const std::vector<BodyLoop> &loops) {
+      Seconds time;
+      for (const BodyLoop &loop : loops)
+        time += functionTime(device, loop.operations, elements, loop.inner);
+      return time;
+    };
+    chain.forward += sum(pass.forward);
+    chain.backward += sum(pass.backward);
+  }
+
   void addPasses() {
-    std::map<int, double> chains;
+    std::map<int, Chain> chains;
     for (const auto &[i, pass] : llvm::enumerate(kind.passes)) {
       if (pass.kind == PassKind::Statistic) {
         const double elements = elementsOf(pass.reads.front().extents);
@@ -315,7 +346,8 @@ private:
         continue;
       }
       const int chain = host.fusesElementwise ? pass.chain : static_cast<int>(i);
-      double &elements = chains[chain];
+      double &elements = chains[chain].elements;
+      addBodies(pass, chains[chain]);
       auto inChain = [&](int maker) {
         return host.fusesElementwise && maker >= 0 && kind.passes[maker].chain == chain;
       };
@@ -325,10 +357,15 @@ private:
       for (const Pass::Operand &write : pass.writes)
         elements += elementsOf(write.extents);
     }
-    for (const auto &[chain, elements] : chains) {
-      const Seconds time = streamTime(device, Bytes(elements * valueBytes() * host.memoryPasses));
-      forward().passes += time;
-      backward().passes += kBackwardPasses * time;
+    // Between two uses of a value lies what the others of the layer move.
+    Bytes around;
+    for (const auto &[index, chain] : chains)
+      around += Bytes(chain.elements * valueBytes());
+    for (const auto &[index, chain] : chains) {
+      const Seconds time =
+          streamTime(device, Bytes(chain.elements * valueBytes() * host.memoryPasses), around);
+      forward().passes += std::max(time, chain.forward);
+      backward().passes += std::max(kBackwardPasses * time, chain.backward);
       ++pieces;
     }
   }
@@ -339,6 +376,13 @@ private:
                              : layout.blockScaled ? host.launchesPerExpertScaled
                                                   : host.launchesPerExpert8;
     const Seconds launching = host.launch * (pieces * host.launchesPerPiece + experts * perExpert);
+    if (device.command > Seconds()) {
+      // Commands of a processor run on what they command.
+      const Seconds commands = device.command * (pieces * host.launchesPerPiece);
+      times.forward = forward().sum() + commands;
+      times.backward = backward().sum() + kBackwardLaunches * commands;
+      return;
+    }
     auto both = [](Seconds a, Seconds b) {
       return Seconds(std::pow(std::pow(a.value, 4) + std::pow(b.value, 4), 0.25));
     };

@@ -32,7 +32,7 @@ Group expertGroup(const Device &device, const Layout &layout) {
           std::max<int64_t>(1, device.link.domain / layout.expert)};
 }
 
-static DataExchange exchangeWeights(const StepInput &in, Group group, double elements) {
+static DataExchange exchangeOnce(const StepInput &in, Group group, double elements) {
   if (group.ranks <= 1 || elements <= 0)
     return {};
   const Device &device = in.device;
@@ -53,9 +53,21 @@ static DataExchange exchangeWeights(const StepInput &in, Group group, double ele
           exchangeTime(device, Exchange::AllGather, inner, parameters)};
 }
 
+/// As one message, or as one for each tensor: then all but one add what a message without anything
+/// in it takes.
+static DataExchange exchangeWeights(const StepInput &in, Group group, double elements,
+                                    double tensors) {
+  DataExchange all = exchangeOnce(in, group, elements);
+  if (!in.host.exchangesTensors || tensors <= 1 || elements <= 0)
+    return all;
+  const DataExchange one = exchangeOnce(in, group, 1);
+  return {all.reduce + (tensors - 1) * one.reduce, all.gather + (tensors - 1) * one.gather};
+}
+
 DataExchange dataExchangeOf(const StepInput &in, const WeightCount &weights) {
-  const DataExchange plain = exchangeWeights(in, in.plainGroup(), weights.plain);
-  const DataExchange experts = exchangeWeights(in, in.expertGroup(), weights.experts);
+  const DataExchange plain = exchangeWeights(in, in.plainGroup(), weights.plain, weights.tensors);
+  const DataExchange experts =
+      exchangeWeights(in, in.expertGroup(), weights.experts, weights.expertTensors);
   return {plain.reduce + experts.reduce, plain.gather + experts.gather};
 }
 
@@ -213,7 +225,7 @@ StagePlan addPipeline(const StepInput &in, Prediction &out) {
   out.bubble = plan.times.makespan - busy[busiest];
   out.host = above(busy[busiest], out.layers.sum() + out.recompute +
                                       (exchangesEachTime(layout) ? out.data : Seconds()));
-  out.update = streamTime(in.device, in.host.update * owned);
+  out.update = updateTime(in.device, in.host.update * owned);
   return plan;
 }
 

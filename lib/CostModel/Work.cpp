@@ -4,6 +4,7 @@
 #include "cleave/Analysis/Layers.h"
 #include "dialects/Interfaces/Interfaces.h"
 #include "dialects/NN/NN.h"
+#include "lib/CostModel/BodyWork.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 
 using namespace mlir;
@@ -49,7 +50,7 @@ Extents extentsOf(Type type) {
 /// Reads one function of a kind.
 class KindReader {
 public:
-  explicit KindReader(func::FuncOp function) : function(function) {}
+  explicit KindReader(func::FuncOp function) : function(function), bodies(function) {}
 
   KindWork read() {
     work.name = function.getName().str();
@@ -218,6 +219,8 @@ private:
         pass.writes.push_back({extentsOf(result.getType()), number(result), -1});
         makers[result] = static_cast<int>(work.passes.size());
       }
+    pass.forward = bodies.forward(op);
+    pass.backward = bodies.backward(op);
     work.passes.push_back(std::move(pass));
     operators.push_back(op);
   }
@@ -275,6 +278,7 @@ private:
   }
 
   func::FuncOp function;
+  BodyCounter bodies;
   KindWork work;
   DenseMap<Value, int> numbers, makers;
   DenseMap<Value, size_t> weightOf;

@@ -19,11 +19,14 @@ static void takeCores(cost::Device &device, int64_t cores) {
     curve.backward = curve.backward * times;
   }
   device.bandwidth = device.bandwidth * times;
+  device.cores = times;
   device.product.units *= cores;
 }
 
 rt::StatusOr<cost::Device> deviceOf(const Cluster &cluster, const std::string &share) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(cost::Device device, cost::readDevice(share, cluster.device));
+  CLEAVE_RT_ASSIGN_OR_RETURN(cost::Device device, cluster.hardwareFile.empty()
+                                                      ? cost::readDevice(share, cluster.device)
+                                                      : cost::readDeviceFile(cluster.hardwareFile));
   if (cluster.local)
     takeCores(device, cluster.coresOfRank);
   if (cluster.deviceMemory)

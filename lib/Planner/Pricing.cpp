@@ -58,7 +58,8 @@ cost::Layout layoutOf(const SearchProblem &problem, const Choice &choice) {
   return layout;
 }
 
-Pricing::Pricing(const SearchProblem &problem) : problem(problem), waiting(problem.host) {
+Pricing::Pricing(const SearchProblem &problem)
+    : problem(problem), waiting(problem.host), best(problem.device.atBest()) {
   waiting.overlapsData = false;
 }
 
@@ -79,7 +80,8 @@ Pricing::Layers &Pricing::layersAt(const Choice &c) {
   auto [it, fresh] = layers.try_emplace(key);
   if (fresh)
     it->second.prices =
-        cost::timeLayers(problem.work, problem.device, problem.host, layoutOf(problem, c));
+        cost::timeLayers(problem.work, c.microBatch == kHugeMicroBatch ? best : problem.device,
+                         problem.host, layoutOf(problem, c));
   lastKey = key;
   lastLayers = &it->second;
   return it->second;

@@ -82,6 +82,8 @@ private:
   const SearchProblem &problem;
   /// The software where exchanges are waited for.
   cost::HostProfile waiting;
+  /// The device with nothing slower for being large.
+  cost::Device best;
   std::map<LayerKey, Layers> layers;
   Layers *lastLayers = nullptr;
   LayerKey lastKey = {};

@@ -2,6 +2,7 @@
 
 #include "CompileRequest.h"
 #include "ModelInput.h"
+#include "cleave/CostModel/Hardware.h"
 #include "runtime/Base/Files.h"
 #include "runtime/Base/Machine.h"
 #include "llvm/Support/FileSystem.h"
@@ -32,6 +33,8 @@ static constexpr std::string_view kBestPlan = "best";
 void addRequestOptions(CommandLine &line) {
   static constexpr Row rows[] = {
       {"cluster", "local:N, another preset (dgx-h100:N, …) or a file; left out: one rank", "C"},
+      {"hardware", "what cleave calibrate wrote, in place of the description of the device",
+       "FILE"},
       {"recipe", "batch, learning rate, optimizer: see docs/Formats.md", "FILE"},
       {"seq-len", "short for --set sequence_length=N; left out: the model's positions", "N"},
       {"global-batch", "short for --set global_batch=N; left out: one sequence a rank", "N"},
@@ -129,7 +132,7 @@ static rt::Status checkRecipe(const rt::Recipe &recipe) {
   return rt::Status::success();
 }
 
-static rt::StatusOr<cpu::Profile> readProfile(const std::string &name) {
+rt::StatusOr<cpu::Profile> readProfile(const std::string &name) {
   std::string wanted = name;
   if (name == "host") {
     const rt::MachineInfo machine = rt::probeMachine();
@@ -164,12 +167,28 @@ rt::Status fillPlanRequest(CompileRequest &request) {
   return rt::Status::success();
 }
 
+/// Puts the device that the file describes in place of the cluster's.
+static rt::Status readHardware(const std::string &path, std::optional<Cluster> &cluster) {
+  if (path.empty())
+    return rt::Status::success();
+  CLEAVE_RT_ASSIGN_OR_RETURN(const cost::Device device, cost::readDeviceFile(path));
+  if (!cluster) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(cluster, readCluster("local:1", shareFolder()));
+  }
+  cluster->device = device.name;
+  cluster->hardwareFile = path;
+  // Of ranks on this machine it is known.
+  if (!cluster->local)
+    cluster->deviceMemory = device.memory.value;
+  return rt::Status::success();
+}
+
 rt::Status readPlanOptions(const CommandLine &line, CompileRequest &request) {
   CLEAVE_RT_ASSIGN_OR_RETURN(request.modelPath, line.required("MODEL"));
   if (line.has("plan"))
     request.planFile = line.text("plan");
-  for (const std::string &input :
-       {request.modelPath, request.planFile, line.text("recipe"), line.text("cluster")})
+  for (const std::string &input : {request.modelPath, request.planFile, line.text("recipe"),
+                                   line.text("cluster"), line.text("hardware")})
     if (!input.empty())
       request.inputs.push_back(input);
   request.inputs.push_back(request.modelPath + "/config.json");
@@ -189,6 +208,7 @@ rt::Status readPlanOptions(const CommandLine &line, CompileRequest &request) {
   if (std::string cluster = line.text("cluster"); !cluster.empty()) {
     CLEAVE_RT_ASSIGN_OR_RETURN(request.cluster, readCluster(cluster, shareFolder()));
   }
+  CLEAVE_RT_RETURN_IF_ERROR(readHardware(line.text("hardware"), request.cluster));
   CLEAVE_RT_ASSIGN_OR_RETURN(request.plan.pins, parsePins(line.text("pin")));
   if (request.recipe.microBatch && !request.plan.pins.microBatch)
     request.plan.pins.microBatch = *request.recipe.microBatch;

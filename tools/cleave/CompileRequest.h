@@ -42,6 +42,9 @@ void addPlanOptions(CommandLine &line);
 /// `--emit` knows.
 void addCompileOptions(CommandLine &line, const std::string &phases);
 
+/// What `--profile` names; "host": the best one that this machine has. Error: `usage.option`.
+rt::StatusOr<cpu::Profile> readProfile(const std::string &name);
+
 /// Reads MODEL and what the options of `addPlanOptions` name into `request`, all but the
 /// sizes of the plan.
 rt::Status readPlanOptions(const CommandLine &line, CompileRequest &request);

@@ -42,6 +42,7 @@ rt::Status runDiff(const Words &words);
 rt::Status runVerify(const Words &words);
 rt::Status runTokens(const Words &words);
 rt::Status runValidate(const Words &words);
+rt::Status runCalibrate(const Words &words);
 
 /// A command line split into options and positional words. `options` must
 /// declare what the subcommand takes; --help and --json are added. Each option is

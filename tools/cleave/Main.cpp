@@ -26,6 +26,7 @@ std::span<const Subcommand> subcommands() {
       {"diff", "say what two plans decide differently", runDiff},
       {"verify", "run two layouts of a model step by step and name where they differ", runVerify},
       {"validate", "compare the cost model with a table of published measurements", runValidate},
+      {"calibrate", "measure this machine's processor, for --hardware", runCalibrate},
       {"tokens", "write the bytes of text files as a token file to train on", runTokens},
   };
   return all;

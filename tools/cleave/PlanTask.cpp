@@ -20,9 +20,9 @@ namespace cleave::tool {
 /// The attribute of a plan that holds its task's words.
 static constexpr llvm::StringLiteral kRequest = "plan.request";
 /// Options that say what is planned, in the order in which they are written.
-static constexpr const char *kOptions[] = {"cluster", "recipe",      "seq-len", "global-batch",
-                                           "tokens",  "micro-batch", "pin",     "forbid",
-                                           "host",    "nodes"};
+static constexpr const char *kOptions[] = {"cluster",      "hardware", "recipe",      "seq-len",
+                                           "global-batch", "tokens",   "micro-batch", "pin",
+                                           "forbid",       "host",     "nodes"};
 
 void addTaskOptions(CommandLine &line) {
   addRequestOptions(line);

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "cleave/CostModel/Curves.h"
 #include "cleave/CostModel/Units.h"
 #include "runtime/Base/Status.h"
 #include <array>
@@ -30,8 +31,18 @@ struct Tile {
   double share = 1;
 };
 
-/// Matrix products: t = start + max(2mnk / rate(k) · waste, bytes / bandwidth).
+/// Rates of products as measured, by size: of rows with weights, of the weights' gradients, and of
+/// both where each row picks a matrix (m, of gradients k: the rows of one matrix).
+struct ProductTables {
+  ShapeTable plain, weights, picked, pickedWeights;
+};
+
+/// Matrix products: t = start + max(2mnk / rate(k) · waste, bytes / bandwidth), or 2mnk / rate(m,
+/// n, k) where these were measured.
 struct ProductCurve {
+  std::map<Width, ProductTables> tables;
+  /// Operations of a product up to which it is not cut into tiles, so that one core does it.
+  double whole = 0;
   /// The best rate seen, by width.
   std::map<Width, OperationsPerSecond> rate;
   /// k at which half the rate is reached, by width: rate(k) = rate / (1 + depth/k).
@@ -48,9 +59,20 @@ struct ProductCurve {
   double castPasses = 1, blockCastPasses = 1;
 };
 
+/// Rates of attention with heads of one width by keys, as measured with a causal mask. Operations
+/// are those of half of all pairs.
+struct HeadRates {
+  double width = 64;
+  Curve forward, backward;
+  /// Of a rank that has half of each sequence's queries, in zig-zag order, and all keys.
+  Curve forwardSpread, backwardSpread;
+};
+
 /// An attention kernel: rate(s) = rate / (1 + ramp/s), with heads 128 wide.
 struct AttentionCurve {
   OperationsPerSecond forward, backward;
+  /// Ascending by width; where there are any, they hold.
+  std::vector<HeadRates> heads = {};
   /// Times the rate with heads at most 64 wide.
   double narrow = 0.85;
   /// Keys at which half the rate is reached, without a mask.
@@ -77,6 +99,11 @@ struct LinkCurve {
   double inSwitch = 1;
   /// By `Exchange`: rings, trees and messages to everyone do not use the links alike.
   std::array<LinkShare, 4> kinds;
+  /// Bytes/s by bytes as measured among so many ranks, by `Exchange`, and of one message. What is
+  /// smaller than the smallest size takes as long as that.
+  int64_t measuredRanks = 0;
+  std::array<Curve, 4> measured;
+  Curve sends;
 
   const LinkShare &of(Exchange kind) const { return kinds[static_cast<size_t>(kind)]; }
 };
@@ -89,10 +116,27 @@ struct NetworkCurve {
   Seconds start, hop;
 };
 
+/// What a core computes with what lies in its cache.
+struct Arithmetic {
+  /// Operations/s where rows are as long as a vector, `lanes`, and where they are shorter.
+  OperationsPerSecond vectors, scalars;
+  int64_t lanes = 8;
+  /// What a function costs in plain operations, by MLIR's name ("math.exp"); others count as one.
+  std::map<std::string, double> functions;
+};
+
 struct Device {
   std::string name;
   Bytes memory;
   BytesPerSecond bandwidth;
+  /// Bytes/s of a kernel that moves so many bytes, and of the update: what is small stays in a
+  /// cache.
+  Curve streams, updates;
+  std::optional<Arithmetic> arithmetic;
+  /// A command of the executor, where it is not hidden behind the device.
+  Seconds command;
+  /// Cores of a rank, which share what is large enough to be cut.
+  double cores = 1;
   /// W at full load.
   std::optional<double> power;
   /// Of the data sheet, dense, by width.
@@ -117,11 +161,17 @@ struct Device {
   /// Of matrix products in a step.
   double productClock() const { return sustainedClock * powerClock; }
   BytesPerSecond streamingBandwidth() const { return bandwidth * streaming; }
+  /// The same device with everything as fast as it is at its best size, and nothing faster where it
+  /// is larger: times of it are below those of any size.
+  Device atBest() const;
 };
 
 /// `share`/hardware/`name`.json. Errors: `device.unknown` with the known ones, and those
 /// of the reader (`device.*`).
 rt::StatusOr<Device> readDevice(const std::string &share, const std::string &name);
+
+/// The description in the file `path`. Errors: `device.*` of the reader, those of reading JSON.
+rt::StatusOr<Device> readDeviceFile(const std::string &path);
 
 /// The names of the devices in `share`, in alphabetical order.
 std::vector<std::string> deviceNames(const std::string &share);

@@ -44,6 +44,10 @@ struct HostProfile {
   double hiddenExperts = 0;
   /// Gradients are summed, and parameters gathered, beside backward and forward.
   bool overlapsData = true;
+  /// Each parameter is a message of its own.
+  bool exchangesTensors = false;
+  /// Keys and values of other ranks come while scores of those at hand are computed.
+  bool overlapsContext = true;
   /// Stages are sent while others compute.
   bool overlapsSends = true;
   /// Products of before cuBLAS 12 do not split the last wave of tiles.

@@ -20,11 +20,13 @@ struct ProductSize {
   /// Below 16 bits: the left operand is cast for this product, with a scale for each small block
   /// or for the whole.
   bool casts = true, blockScaled = false;
+  /// The gradient of weights: both operands are made by others, and it is added to what is there.
+  bool isWeights = false;
 };
 
 /// start + max(2mnk / (rate · waste⁻¹ / (1 + depth/k)), bytes / (0.8 · bandwidth)), and below
-/// 16 bits the cast of the left operand. `clock` multiplies the rate: 1 for a kernel measured
-/// alone, Device::productClock in a step.
+/// 16 bits the cast of the left operand; where products were measured, by their table. `clock`
+/// multiplies the rate: 1 for a kernel measured alone, Device::productClock in a step.
 Seconds productTime(const Device &device, const ProductSize &size, double clock,
                     bool splitsWaves = true);
 
@@ -43,6 +45,8 @@ struct ScoresSize {
   std::optional<double> window;
   /// A query sees the keys before it alone.
   bool causal = true;
+  /// Queries are a rank's part of a sequence, and lie with their positions.
+  bool isSpread = false;
 };
 
 /// Forward: 2 · queries · keys/2 · (keyWidth + valueWidth) operations at rate / (1 + 675/keys),
@@ -53,9 +57,16 @@ struct ScoresSize {
 Seconds scoresTime(const Device &device, const std::string &kernel, const ScoresSize &size,
                    bool backward, double clock);
 
-/// A kernel that does nothing but move bytes.
-inline Seconds streamTime(const Device &device, Bytes bytes) {
-  return bytes / device.streamingBandwidth();
-}
+/// A kernel that does nothing but move bytes: at the bandwidth that was measured for so many, or
+/// Device::streamingBandwidth.
+Seconds streamTime(const Device &device, Bytes bytes);
+/// The same where all that comes between two uses of what is moved is `around`.
+Seconds streamTime(const Device &device, Bytes bytes, Bytes around);
+/// The optimizer's update.
+Seconds updateTime(const Device &device, Bytes bytes);
+/// What is computed of numbers at hand: `operations` of each element by MLIR's names, in rows of
+/// `inner`; nothing where arithmetic was not measured.
+Seconds functionTime(const Device &device, const std::map<std::string, double> &operations,
+                     double elements, double inner);
 
 } // namespace cleave::cost

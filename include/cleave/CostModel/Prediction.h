@@ -50,6 +50,8 @@ bool isRouted(const KindWork &kind, const Extents &extents);
 /// Elements of a layer's weights on one tensor rank: all of them, and those of experts.
 struct WeightCount {
   double plain = 0, experts = 0;
+  /// In so many tensors.
+  double tensors = 0, expertTensors = 0;
 };
 WeightCount weightsOf(const KindWork &kind, const Layout &layout);
 

@@ -77,6 +77,13 @@ enum class PassKind {
   Statistic,
 };
 
+/// One loop of an operator's body: how often each operation is done for an element of the
+/// operator's first result, by MLIR's name, and how many numbers a row of the loop has.
+struct BodyLoop {
+  std::map<std::string, double> operations;
+  double inner = 1;
+};
+
 /// A memory-bound piece: what it reads and writes when it stands alone.
 struct Pass {
   std::string path;
@@ -89,6 +96,8 @@ struct Pass {
   std::vector<Operand> reads, writes;
   /// Passes that run as one kernel where elementwise chains are fused.
   int chain = 0;
+  /// What is computed, by the operator and by its gradient.
+  std::vector<BodyLoop> forward, backward;
 };
 
 /// A value that the backward reads.

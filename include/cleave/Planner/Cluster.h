@@ -31,6 +31,8 @@ struct Cluster {
   /// As the user named it.
   std::string name;
   std::string device;
+  /// A file that describes the device in place of the one of that name; empty: none.
+  std::string hardwareFile;
   int64_t nodes = 1, devicesPerNode = 1;
   /// Memory of one device in bytes; unknown if absent.
   std::optional<double> deviceMemory;

@@ -14,11 +14,13 @@ struct TileGrid {
   int64_t group = 1;
 };
 
-/// For a positive m, n, k. Below about 50 µs of work a product stays whole (and
+/// Operations up to which a product stays whole: about 50 µs of work.
+inline constexpr double wholeFlops = 4e6;
+
+/// For a positive m, n, k. A small product stays whole (and
 /// neighbours of a batch share a task); above, tiles of 128 × 192 keep packing
 /// near a tenth of the work, and grow where there are more than enough of them.
 inline TileGrid chooseTiles(int64_t m, int64_t n, int64_t k) {
-  constexpr double wholeFlops = 4e6;
   constexpr int64_t enoughTiles = 64, widest = 1024;
   const double flops =
       2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
