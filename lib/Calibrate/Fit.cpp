@@ -34,6 +34,38 @@ static cost::ShapeTable tableOf(const std::vector<ProductTiming> &timings) {
   return table;
 }
 
+/// Rates that do not fall along the rows of `axis`: neighbours that do are noise, and get their
+/// mean (in logarithms). The runtime cuts products into tiles, so more rows are never slower.
+static void evenOut(cost::ShapeTable &table, int axis) {
+  const size_t count = table.sizes[axis].size();
+  size_t stride = 1;
+  for (int i = axis + 1; i < 3; ++i)
+    stride *= table.sizes[i].size();
+  struct Block {
+    double mean;
+    size_t size;
+  };
+  for (size_t first = 0; first < table.rates.size(); ++first) {
+    if (first / stride % count != 0)
+      continue;
+    std::vector<Block> blocks;
+    for (size_t i = 0; i < count; ++i) {
+      blocks.push_back({std::log(table.rates[first + i * stride]), 1});
+      while (blocks.size() > 1 && blocks[blocks.size() - 2].mean > blocks.back().mean) {
+        const Block last = blocks.back();
+        blocks.pop_back();
+        Block &joined = blocks.back();
+        const auto a = static_cast<double>(joined.size), b = static_cast<double>(last.size);
+        joined = {(joined.mean * a + last.mean * b) / (a + b), joined.size + last.size};
+      }
+    }
+    size_t at = first;
+    for (const Block &block : blocks)
+      for (size_t i = 0; i < block.size; ++i, at += stride)
+        table.rates[at] = std::exp(block.mean);
+  }
+}
+
 static void fitProducts(const Timings &timings, cost::Device &device) {
   cost::ProductCurve &curve = device.product;
   std::map<cost::Width, std::array<std::vector<ProductTiming>, productRoles>> sorted;
@@ -42,6 +74,11 @@ static void fitProducts(const Timings &timings, cost::Device &device) {
   for (const auto &[width, roles] : sorted) {
     cost::ProductTables &tables = curve.tables[width];
     tables = {tableOf(roles[0]), tableOf(roles[1]), tableOf(roles[2]), tableOf(roles[3])};
+    // Rows are m, and what gradients of weights sum over.
+    evenOut(tables.plain, 0);
+    evenOut(tables.picked, 0);
+    evenOut(tables.weights, 2);
+    evenOut(tables.pickedWeights, 2);
     const double best = *std::max_element(tables.plain.rates.begin(), tables.plain.rates.end());
     curve.rate[width] = cost::OperationsPerSecond(best);
     // What multiply-adds reach in registers, or what products do where they have units of their

@@ -105,6 +105,25 @@ TEST(Fit, KeepsWhatWasMeasured) {
   EXPECT_EQ(device.network.bandwidth.value, base().network.bandwidth.value);
 }
 
+TEST(Fit, MoreRowsAreNotSlower) {
+  Timings timings = madeUp();
+  timings.products.clear();
+  for (ProductRole role :
+       {ProductRole::Plain, ProductRole::Weights, ProductRole::Picked, ProductRole::PickedWeights})
+    for (auto [rows, rate] : {std::pair(16., 1e10), {32., 4e10}, {64., 1e10}, {128., 8e10}}) {
+      const bool isWeights = role == ProductRole::Weights || role == ProductRole::PickedWeights;
+      const double m = isWeights ? 16 : rows, k = isWeights ? rows : 16;
+      timings.products.push_back({32, role, m, 16, k, 1, Seconds(2 * m * 16 * k / rate)});
+    }
+  const cost::ProductTables tables = fit(timings, base()).product.tables.at(32);
+  // 4e10 and 1e10 behind it are 2e10 both.
+  const double wanted[] = {1e10, 2e10, 2e10, 8e10};
+  for (const cost::ShapeTable *table :
+       {&tables.plain, &tables.weights, &tables.picked, &tables.pickedWeights})
+    for (int i = 0; i < 4; ++i)
+      EXPECT_NEAR(table->rates[i], wanted[i], 1e4);
+}
+
 TEST(Fit, OneCoreKeepsTheLinksOfTheBase) {
   Timings timings = madeUp();
   timings.ranks = 1;
