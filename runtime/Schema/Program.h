@@ -340,6 +340,7 @@ struct Traffic {
 struct Prediction {
   /// Peak resident memory of one rank.
   std::optional<int64_t> bytesPerRank;
+  /// One step of all ranks, on the machines that it was planned for.
   std::optional<double> stepSeconds;
 };
 

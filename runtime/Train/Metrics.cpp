@@ -132,6 +132,22 @@ Status MetricsLog::writeTraffic(uint64_t step, uint64_t steps, const JsonValue &
   return writeLine(out.take());
 }
 
+Status MetricsLog::writeSummary(uint64_t step, const RunFigures &figures) {
+  JsonWriter out;
+  const auto put = [&out](const char *key, const auto &value) {
+    out.key(key);
+    value ? out.value(*value) : out.null();
+  };
+  out.beginObject().key("step").value(step).key("summary").beginObject();
+  out.key("steps").value(figures.steps);
+  put("step_time", figures.stepSeconds);
+  put("predicted_step_time", figures.predictedStepSeconds);
+  put("peak_bytes", figures.peakBytes);
+  put("predicted_bytes", figures.predictedBytes);
+  out.endObject().endObject();
+  return writeLine(out.take());
+}
+
 ProgressLine::ProgressLine(int descriptor, bool isTerminal, uint64_t totalSteps)
     : descriptor(descriptor), isTerminal(isTerminal), totalSteps(totalSteps) {}
 
@@ -196,6 +212,7 @@ void RunSummary::add(const StepMetrics &metrics) {
   if (!first)
     first = metrics;
   last = metrics;
+  inSteps += metrics.stepSeconds;
 }
 
 void RunSummary::setMemory(std::optional<uint64_t> predictedBytes, uint64_t measuredBytes) {
@@ -211,6 +228,23 @@ double RunSummary::tokensPerSecond() const {
   return static_cast<double>(last->tokens - first->tokens) / (last->seconds - first->seconds);
 }
 
+RunFigures RunSummary::figures() const {
+  RunFigures out;
+  out.predictedStepSeconds = predictedStep;
+  out.predictedBytes = predictedMemory;
+  if (measuredMemory > 0)
+    out.peakBytes = measuredMemory;
+  if (!first)
+    return out;
+  out.steps = last->step - first->step + 1;
+  const double seconds = out.steps == 1
+                             ? inSteps
+                             : (inSteps - first->stepSeconds) / static_cast<double>(out.steps - 1);
+  if (seconds > 0)
+    out.stepSeconds = seconds;
+  return out;
+}
+
 std::string RunSummary::text() const {
   std::string out;
   if (!first) {
@@ -222,6 +256,13 @@ std::string RunSummary::text() const {
                        last->loss, last->step);
     out += fmt::format("speed: {} tokens/s; {} tokens so far, {:.1f} s\n",
                        shortRate(tokensPerSecond()), last->tokens, last->seconds);
+  }
+  if (const RunFigures found = figures(); found.stepSeconds) {
+    out += fmt::format("step: {:.4g} s measured", *found.stepSeconds);
+    if (predictedStep)
+      out += fmt::format(", {:.4g} s predicted ({:+.1f} %)", *predictedStep,
+                         100 * (*predictedStep / *found.stepSeconds - 1));
+    out += '\n';
   }
   if (measuredMemory > 0) {
     out += fmt::format("memory: {} measured at its peak", megabytes(measuredMemory));

@@ -7,6 +7,9 @@
 //    "tokens_per_s": …, "time": …}                           one per step
 //   {"step": 10, "eval_loss": …, "eval_tokens": …}           one per evaluation
 //   {"step": 10, "traffic": {"steps": …, "ranks": …}}        at the end, with --profile
+//   {"step": 10, "summary": {"steps": …, "step_time": …,
+//    "predicted_step_time": …, "peak_bytes": …,
+//    "predicted_bytes": …}}                                  last
 //
 // A loss that is not finite is written as null.
 #pragma once
@@ -34,6 +37,8 @@ struct StepMetrics {
   /// Targets trained on so far, all steps and ranks.
   uint64_t tokens = 0;
   double tokensPerSecond = 0;
+  /// Of this step alone: not evaluations nor saves between steps.
+  double stepSeconds = 0;
   /// Since the start of this process's run.
   double seconds = 0;
 };
@@ -42,6 +47,16 @@ struct EvalMetrics {
   uint64_t step = 0;
   double loss = 0;
   uint64_t tokens = 0;
+};
+
+/// What a run took beside what the compiler expected; absent: not measured, not predicted.
+struct RunFigures {
+  /// Steps of this run.
+  uint64_t steps = 0;
+  /// Mean of them without the first one, which warms up, where there are more; in seconds.
+  std::optional<double> stepSeconds, predictedStepSeconds;
+  /// Of the process, at its peak; predicted for the ranks in it.
+  std::optional<uint64_t> peakBytes, predictedBytes;
 };
 
 class MetricsLog {
@@ -62,6 +77,8 @@ public:
   /// What the ranks of this process exchanged in the last `steps` steps, the last of which was
   /// `step`.
   Status writeTraffic(uint64_t step, uint64_t steps, const JsonValue &ranks);
+  /// The end of a run, after `step`.
+  Status writeSummary(uint64_t step, const RunFigures &figures);
 
 private:
   Status writeLine(std::string line);
@@ -105,6 +122,7 @@ public:
 
   void add(const StepMetrics &metrics);
   void setMemory(std::optional<uint64_t> predictedBytes, uint64_t measuredBytes);
+  void setPredictedStep(std::optional<double> seconds) { predictedStep = seconds; }
   /// A further line, as "data: 10 sequences, 2 tokens unused".
   void remark(std::string line) { remarks.push_back(std::move(line)); }
 
@@ -113,12 +131,16 @@ public:
   /// Tokens per second without the first step, which warms up; of all steps if
   /// there is only one. 0 before any.
   double tokensPerSecond() const;
+  RunFigures figures() const;
   std::string text() const;
 
 private:
   uint64_t requested;
   std::optional<StepMetrics> first;
   std::optional<StepMetrics> last;
+  /// Seconds in steps, the first one included.
+  double inSteps = 0;
+  std::optional<double> predictedStep;
   std::optional<uint64_t> predictedMemory;
   uint64_t measuredMemory = 0;
   std::vector<std::string> remarks;

@@ -122,6 +122,8 @@ std::string describeImage(const Image &image) {
                              batch.globalBatch, batch.sequence, batch.microBatches,
                              batch.microBatches == 1 ? "" : "es", batch.microBatch));
   text += lineOf("vocabulary", fmt::format("{}", batch.vocabulary));
+  if (common.prediction.stepSeconds)
+    text += lineOf("step", fmt::format("predicted {:.4g} s", *common.prediction.stepSeconds));
   text += lineOf("instructions", common.profile);
   if (common.pipeline) {
     const auto most = image.predictedBytesPerRank();
@@ -162,6 +164,7 @@ void completeSummary(const RunSetup &setup, const RunResult &result, uint64_t pe
       *predicted += static_cast<uint64_t>(*setup.image.of(rank).prediction.bytesPerRank);
   }
   summary.setMemory(predicted, peakBytes);
+  summary.setPredictedStep(common.prediction.stepSeconds);
   summary.remark(fmt::format(
       "allocated: {} in segments, {} for staging and scratch",
       megabytes(static_cast<double>(result.memory.segments)),

@@ -282,6 +282,8 @@ StatusOr<ExitCode> Run::execute(StopSignals &signals) {
     completeSummary(setup, shared.result, peakResidentBytes(), *shared.summary);
     std::fputs(shared.summary->text().c_str(), stdout);
     std::fflush(stdout);
+    CLEAVE_RT_RETURN_IF_ERROR(
+        shared.log.writeSummary(shared.result.stepsDone, shared.summary->figures()));
   }
   if (shared.result.stepsDone >= steps())
     return ExitCode::Done;

@@ -242,6 +242,7 @@ Status RankTrainer::reportStep(uint64_t step, double seconds) {
     metrics.learningRate = setup.schedule.rateAt(step);
     metrics.tokens = step * tokensPerStep();
     metrics.tokensPerSecond = static_cast<double>(tokensPerStep()) / seconds;
+    metrics.stepSeconds = seconds;
     metrics.seconds = secondsSinceStart();
     if (logFailure.ok())
       logFailure = shared.log.write(metrics);

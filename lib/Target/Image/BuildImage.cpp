@@ -32,6 +32,7 @@ static void describe(rt::Program &p, const ImageSettings &settings) {
   for (const rt::Segment &segment : p.segments)
     total += segment.bytes * segment.copies;
   p.prediction.bytesPerRank = total;
+  p.prediction.stepSeconds = settings.stepSeconds;
 }
 
 rt::StatusOr<CompiledImage> buildImage(ModuleOp module, const ImageSettings &settings) {

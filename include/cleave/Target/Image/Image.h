@@ -28,6 +28,8 @@ struct ImageSettings {
   int64_t globalBatch = 0, microBatch = 0, sequence = 0, vocabulary = 0;
   /// Blocks of a sequence in zig-zag order; 1: tokens stand in order.
   int64_t zigzag = 1;
+  /// What a step is expected to take, in seconds, where that is known.
+  std::optional<double> stepSeconds;
   /// The mesh axes that deal out the batch.
   std::vector<std::string> dataAxes;
 };

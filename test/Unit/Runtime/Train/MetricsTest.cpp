@@ -162,15 +162,18 @@ TEST(RunSummary, CountsWithoutTheFirstStep) {
   for (uint64_t step = 1; step <= 4; ++step) {
     StepMetrics metrics = metricsAt(step);
     metrics.seconds = 10 + static_cast<double>(step); // a slow first step
+    metrics.stepSeconds = step == 1 ? 10 : 0.25;      // the rest saves
     summary.add(metrics);
   }
   EXPECT_TRUE(summary.complete());
   EXPECT_DOUBLE_EQ(summary.tokensPerSecond(), 256.0);
   summary.setMemory(2'000'000, 2'500'000);
+  summary.setPredictedStep(0.2);
   summary.remark("data: 10 sequences");
   EXPECT_EQ(summary.text(), "steps: 4 of 4 done\n"
                             "loss: 5.4000 at step 1, 5.1000 at step 4\n"
                             "speed: 256 tokens/s; 1024 tokens so far, 14.0 s\n"
+                            "step: 0.25 s measured, 0.2 s predicted (-20.0 %)\n"
                             "memory: 2.5 MB measured at its peak, 2.0 MB predicted\n"
                             "data: 10 sequences\n");
 }
