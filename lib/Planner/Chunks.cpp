@@ -188,6 +188,10 @@ void writeChunks(plan::SolutionOp solution, ModuleOp model, int64_t largest) {
   auto joint = model.lookupSymbol<func::FuncOp>((kind + ".joint").str());
   if (kind.empty() || !joint)
     return;
+  // Such a plan is refused when it is checked; its divisors take long to find.
+  auto batch = plan::entry<plan::BatchOp>(solution);
+  if (static_cast<int64_t>(batch.getMicro()) > std::numeric_limits<int32_t>::max())
+    return;
   auto chosen =
       ChunkPolicy(solution, joint).choose(model.lookupSymbol<func::FuncOp>(kind), largest);
   if (chosen.empty())

@@ -14,7 +14,7 @@ namespace {
 class SmallestFinder {
 public:
   SmallestFinder(const SearchProblem &problem, double enough)
-      : space(problem), pricing(problem), enough(enough) {}
+      : problem(problem), space(problem), pricing(problem), enough(enough) {}
 
   std::optional<SmallestChoice> run() {
     space.families([&](const Choice &family) {
@@ -34,12 +34,13 @@ private:
     if (isDone() || (found && pricing.leastMemoryOf(pipeline) >= found->bytes))
       return;
     space.sharings(pipeline, [&](const Choice &choice) {
-      const double bytes = pricing.memoryOf(choice);
+      const double bytes = problem.bytesOf(choice, pricing.memoryOf(choice));
       if (!found || bytes < found->bytes)
         found = {choice, bytes};
     });
   }
 
+  const SearchProblem &problem;
   const SearchSpace space;
   Pricing pricing;
   const double enough;

@@ -190,7 +190,7 @@ private:
     if (lastBytes.first != waiting)
       lastBytes = {waiting, problem.memory > 0 ? pricing.memoryOf(choice, problem.memory)
                                                : pricing.memoryOf(choice)};
-    const double bytes = lastBytes.second;
+    const double bytes = problem.bytesOf(choice, lastBytes.second);
     if (!fits(bytes)) {
       ++result.counts.tooLarge;
       return;
@@ -240,7 +240,7 @@ SearchResult searchAll(const SearchProblem &problem, const SearchOptions &option
   forEachChoice(problem, [&](const Choice &choice) {
     const PricedChoice priced = pricing.price(choice);
     ++result.counts.predicted;
-    if (problem.memory <= 0 || priced.bytes() <= problem.memory)
+    if (problem.memory <= 0 || problem.bytesOf(choice, priced.bytes()) <= problem.memory)
       best.offer(priced);
     else
       ++result.counts.tooLarge;

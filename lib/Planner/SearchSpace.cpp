@@ -35,15 +35,23 @@ ModelLimits limitsOf(ModuleOp model) {
 }
 
 static std::vector<int64_t> divisorsOf(int64_t n) {
-  std::vector<int64_t> small, large;
-  for (int64_t d = 1; d <= n / d; ++d)
-    if (n % d == 0) {
-      small.push_back(d);
-      if (d != n / d)
-        large.push_back(n / d);
+  std::vector<int64_t> divisors = {1};
+  // What there is so far, times each power of the prime that `n` has.
+  auto take = [&](int64_t prime) {
+    const size_t before = divisors.size();
+    for (int64_t power = 1; n % prime == 0; n /= prime) {
+      power *= prime;
+      for (size_t i = 0; i < before; ++i)
+        divisors.push_back(divisors[i] * power);
     }
-  small.insert(small.end(), large.rbegin(), large.rend());
-  return small;
+  };
+  for (int64_t p = 2; p <= n / p; ++p)
+    if (n % p == 0)
+      take(p);
+  if (n > 1)
+    take(n);
+  llvm::sort(divisors);
+  return divisors;
 }
 
 /// Those of `values` that the pin leaves; the pinned one alone where it is none of them, so that
@@ -117,6 +125,11 @@ static std::optional<std::string> brokenFamily(const SearchProblem &p, const Cho
 static std::optional<std::string> brokenMicroBatch(const SearchProblem &p, const Choice &c) {
   if (p.request.globalBatch / c.dp % c.microBatch != 0)
     return "dp × micro_batch divides global_batch";
+  if (p.request.globalBatch > int64_t(1) << 40)
+    return "a step has at most 2^40 sequences";
+  const int64_t micros = p.request.globalBatch / c.dp / c.microBatch;
+  if (!PipelineShape{c.pp, c.pp, micros}.canBeWritten())
+    return "stages × micro-batches are at most 2^20";
   constexpr int64_t mostTokens = std::numeric_limits<int32_t>::max();
   const int64_t rows = p.limits.choices * spreadExperts(c.ep, degreesOf(c))->data;
   if (c.microBatch > mostTokens / rows / p.request.sequence)

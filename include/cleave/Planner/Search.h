@@ -23,8 +23,10 @@
 
 #include "cleave/CostModel/Prediction.h"
 #include "cleave/Planner/Choice.h"
+#include "cleave/Planner/LaidOut.h"
 #include "cleave/Planner/Planner.h"
 #include <functional>
+#include <map>
 #include <memory>
 
 namespace cleave {
@@ -61,15 +63,28 @@ struct SearchProblem {
   int64_t ranksOfNode = 1;
   /// Nothing: those of the request.
   std::optional<Operands> operands = std::nullopt;
+  /// Layouts that do not fit when they are laid out, and the bytes of a rank then.
+  std::map<Choice, double> putAside = {};
+
+  /// These, else those of the formula.
+  double bytesOf(const Choice &choice, double formula) const {
+    const auto known = putAside.find(choice);
+    return known == putAside.end() ? formula : known->second;
+  }
 };
 
 /// A layout with its price.
 struct PricedChoice {
   Choice choice;
   cost::Prediction prediction;
+  /// By the target; absent: the prediction's formula holds.
+  std::optional<LaidOutMemory> laidOut = {};
 
   double seconds() const { return prediction.step.value; }
-  double bytes() const { return prediction.memory.sum().value; }
+  /// Of the fullest rank.
+  double bytes() const {
+    return laidOut ? static_cast<double>(laidOut->bytes()) : prediction.memory.sum().value;
+  }
   /// Layers of each stage.
   std::vector<int64_t> stageSizes() const;
 };
@@ -97,6 +112,8 @@ struct SearchCounts {
   int64_t families = 0, bounded = 0, predicted = 0;
   /// Of those that were bounded, how many do not fit in memory.
   int64_t tooLarge = 0;
+  /// Those that were the best and, laid out, do not fit.
+  int64_t putAside = 0;
 };
 
 struct SearchResult {
@@ -126,6 +143,12 @@ public:
 
 SearchResult search(const SearchProblem &problem, const SearchOptions &options = {},
                     SearchObserver *observer = nullptr);
+
+/// The same with the best ones laid out by the target. One that does not fit is put aside (in
+/// `problem`, so that what is asked of it later knows) and the next one taken. What the formula
+/// holds too large is never laid out.
+SearchResult searchLaidOut(SearchProblem &problem, MemoryLayouter &layouter,
+                           const SearchOptions &options = {}, SearchObserver *observer = nullptr);
 
 /// All choices of the space that satisfy pins and bans, in order.
 void forEachChoice(const SearchProblem &problem, const std::function<void(const Choice &)> &visit);

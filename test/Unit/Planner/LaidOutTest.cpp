@@ -1,0 +1,130 @@
+//===- LaidOutTest.cpp - The search beside a target that lays plans out --------===//
+
+#include "cleave/Frontend/Model.h"
+#include "cleave/Planner/Relax.h"
+#include "cleave/Planner/Search.h"
+#include <gtest/gtest.h>
+
+namespace cleave {
+namespace {
+
+/// Takes for each layout what the formula says, times something that depends on the layout.
+class Factors : public MemoryLayouter {
+public:
+  static double of(const Choice &c) {
+    return 1 + 0.1 * static_cast<double>(c.tp * c.microBatch % 7);
+  }
+
+  std::optional<LaidOutMemory> layOut(const PricedChoice &found) override {
+    ++asked;
+    const double bytes = found.prediction.memory.sum().value * of(found.choice);
+    return LaidOutMemory{
+        {{{"weights", static_cast<int64_t>(bytes / 2)},
+          {"arena", static_cast<int64_t>(bytes) - static_cast<int64_t>(bytes / 2)}},
+         {{"weights", 1}}}};
+  }
+  int asked = 0;
+};
+
+class LaidOut : public testing::Test {
+protected:
+  LaidOut() : context(mlir::MLIRContext::Threading::DISABLED) {
+    auto description = frontend::readModelText(
+        R"({"model_type": "llama", "hidden_size": 512, "num_hidden_layers": 5,
+            "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 1536,
+            "vocab_size": 8000, "max_position_embeddings": 2048, "tie_word_embeddings": false})",
+        "config.json");
+    EXPECT_TRUE(description.ok());
+    module = frontend::importModel(*description, context);
+    work = *cost::workOf(*module);
+    device = *cost::readDevice(CLEAVE_SHARE, "cpu");
+    host = *cost::readHostProfile(CLEAVE_SHARE, "cleave-cpu");
+    limits = limitsOf(*module);
+  }
+
+  SearchProblem problem(double memory) const {
+    SearchProblem out{work, device, host, limits, {}, {}, memory, 8};
+    out.request.ranks = 4;
+    out.request.globalBatch = 16;
+    out.request.sequence = 256;
+    return out;
+  }
+
+  /// The fastest of all that fit by both figures.
+  std::optional<PricedChoice> bestThatFits(double memory) const {
+    const SearchProblem all = problem(memory);
+    std::optional<PricedChoice> best;
+    forEachChoice(all, [&](const Choice &choice) {
+      const PricedChoice priced = price(all, choice);
+      if (priced.bytes() <= memory && std::floor(priced.bytes() * Factors::of(choice)) <= memory &&
+          (!best || std::pair(priced.seconds(), choice) < std::pair(best->seconds(), best->choice)))
+        best = priced;
+    });
+    return best;
+  }
+
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  cost::ModelWork work;
+  cost::Device device;
+  cost::HostProfile host;
+  ModelLimits limits;
+};
+
+TEST_F(LaidOut, TheBestThatFitsIsTaken) {
+  bool wasPutAside = false;
+  for (double memory : {1.2e8, 1.6e8, 2e8, 2.5e8, 3e8, 4e8, 6e8}) {
+    SearchProblem asked = problem(memory);
+    Factors target;
+    const SearchResult found = searchLaidOut(asked, target);
+    const auto wanted = bestThatFits(memory);
+    ASSERT_EQ(found.best.empty(), !wanted) << memory;
+    if (!wanted)
+      continue;
+    EXPECT_EQ(textOf(found.best.front().choice), textOf(wanted->choice)) << memory;
+    ASSERT_TRUE(found.best.front().laidOut);
+    EXPECT_LE(found.best.front().bytes(), memory);
+    EXPECT_EQ(found.best.front().bytes(), static_cast<double>(found.best.front().laidOut->bytes()));
+    EXPECT_EQ(found.best.front().laidOut->fullest(), 0u);
+    EXPECT_EQ(found.counts.putAside, target.asked - 1);
+    wasPutAside |= found.counts.putAside > 0;
+    for (const auto &[choice, bytes] : asked.putAside)
+      EXPECT_GT(bytes, memory);
+  }
+  EXPECT_TRUE(wasPutAside);
+}
+
+TEST_F(LaidOut, WithoutALimitNothingIsPutAside) {
+  SearchProblem asked = problem(0);
+  Factors target;
+  SearchOptions options;
+  options.top = 4;
+  const SearchResult found = searchLaidOut(asked, target, options), plain = search(asked, options);
+  ASSERT_EQ(found.best.size(), plain.best.size());
+  EXPECT_EQ(target.asked, static_cast<int>(found.best.size()));
+  for (size_t i = 0; i < plain.best.size(); ++i)
+    EXPECT_EQ(textOf(found.best[i].choice), textOf(plain.best[i].choice));
+}
+
+/// What fits by the formula alone is explained by the memory that was laid out.
+TEST_F(LaidOut, WhatIsPutAsideIsInConflictWithMemory) {
+  SearchProblem asked = problem(0);
+  asked.request.pins.zero = 0;
+  asked.request.pins = pinsOf(search(asked).best.front().choice);
+  const double formula = search(asked).best.front().bytes();
+  asked.memory = formula;
+  class Twice : public Factors {
+    std::optional<LaidOutMemory> layOut(const PricedChoice &found) override {
+      return LaidOutMemory{
+          {{{"arena", static_cast<int64_t>(2 * found.prediction.memory.sum().value)}}}};
+    }
+  } target;
+  EXPECT_TRUE(searchLaidOut(asked, target).best.empty());
+  const Infeasible why = explainInfeasible(asked);
+  EXPECT_TRUE(std::find(why.conflict.begin(), why.conflict.end(), "memory") != why.conflict.end());
+  ASSERT_TRUE(why.smallest);
+  EXPECT_NEAR(why.smallest->bytes, 2 * formula, 1);
+}
+
+} // namespace
+} // namespace cleave
