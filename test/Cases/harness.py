@@ -19,6 +19,9 @@ import unittest
 CLEAVE = os.path.abspath(sys.argv[1])
 GOLDEN = os.path.abspath(sys.argv[2])
 
+# In place of pins: what is taken where nothing is pinned.
+SEARCHED = ""
+
 # A run that takes longer hangs: none of these needs ten seconds.
 LIMIT = 120
 
@@ -90,10 +93,14 @@ class Case(unittest.TestCase):
         return path
 
     def compile_command(self, model, ranks=1, pins=None, recipe_values=None, extra=()):
+        """Without pins and without a plan all ranks are data parallel; with `pins` SEARCHED the
+        compiler chooses."""
+        if pins is None and "--plan" not in extra:
+            pins = f"dp={ranks}"
         command = [CLEAVE, "compile", model if isinstance(model, str) else self.written(model),
                    "--recipe", self.written(recipe() if recipe_values is None else recipe_values),
                    "--cluster", f"local:{ranks}", *extra]
-        return command + (["--pin", pins] if pins else [])
+        return command + (["--pin", pins] if pins not in (None, SEARCHED) else [])
 
     def compiled(self, model, ranks=1, pins=None, recipe_values=None, extra=()):
         """Path of a training binary."""

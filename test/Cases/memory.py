@@ -13,8 +13,8 @@ GIB = 2 ** 30
 
 class Memory(harness.Case):
     def emitted(self, phase, model, pins=None, values=None, extra=()):
-        command = self.compile_command(model, 1, pins, values)
-        done = harness.run([*command, f"--emit={phase}", *extra])
+        command = self.compile_command(model, 1, pins, values, [f"--emit={phase}", *extra])
+        done = harness.run(command)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 

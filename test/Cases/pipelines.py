@@ -14,8 +14,8 @@ SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1")
 
 class Pipelines(harness.Case):
     def printed(self, model, ranks, pins, emit, values=None, extra=()):
-        command = self.compile_command(model, ranks, pins, values or recipe())
-        done = harness.run(command + [f"--emit={emit}", *extra])
+        done = harness.run(self.compile_command(model, ranks, pins, values or recipe(),
+                                                [f"--emit={emit}", *extra]))
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 

@@ -300,7 +300,8 @@ class Refusals(harness.Case):
     def test_values_beyond_a_device_are_said(self):
         """Its state fits, the values of a micro-batch do not: known before it runs."""
         said = harness.run([CLEAVE, "compile", golden("t0", "config.json"), "--cluster",
-                            "dgx-h100:1", "--global-batch", str(2 ** 23), "-o", self.fresh("large")])
+                            "dgx-h100:1", "--pin", "dp=8", "--global-batch", str(2 ** 23),
+                            "-o", self.fresh("large")])
         self.assertEqual(said.returncode, 0, said.stderr)
         self.assertIn("warning[plan.over_budget]", said.stderr)
 

@@ -274,8 +274,8 @@ class Refusals(Verify):
         run([CLEAVE, "compile", t0, "--emit=nn", "-o", module])
         plan, other = self.fresh("plan", ".mlir"), self.fresh("plan", ".mlir")
         for path, batch in ((plan, "4"), (other, "8")):
-            run([CLEAVE, "compile", t0, "--cluster", "local:2", "--global-batch", batch,
-                 "--emit=plan", "-o", path])
+            run([CLEAVE, "compile", t0, "--cluster", "local:2", "--pin", "dp=2", "--global-batch",
+                 batch, "--emit=plan", "-o", path])
         # 2 modulo 2^64.
         many = self.edited(plan, (('"data" [2]', '"data" [3]'), ('"tensor" [1]', f'"tensor" [{(2 ** 64 + 2) // 3}]')))
         self.refused([CLEAVE, "compile", t0, "--plan", many, "--cluster", "local:2", "--emit=dist"],

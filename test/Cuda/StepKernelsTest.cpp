@@ -22,7 +22,7 @@ protected:
   void SetUp() override {
     std::string golden = CLEAVE_TEST_GOLDEN, text, file = folder.file("kernels.mlir");
     int status = runCommand(CLEAVE_TEST_CLEAVE " compile " + golden + "/" + GetParam() +
-                                " --cluster local:1 --recipe " + golden +
+                                " --cluster local:1 --pin dp=1 --recipe " + golden +
                                 "/recipe.json --emit=kernels -o " + file,
                             text);
     ASSERT_EQ(status, 0) << text;

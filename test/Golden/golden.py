@@ -176,6 +176,7 @@ def bounds(golden, folder, precision):
 def check(cleave, profile, golden, folder, layout, work, processes, precision):
     model = os.path.basename(folder)
     ranks, pins, pieces = (layout.split(":") + ["", ""])[:3]
+    pins = pins or f"dp={ranks}"
     binary, log, out = (os.path.join(work, n) for n in ("train", "log.jsonl", "out"))
     def compilation(kept):
         command = [cleave, "compile", os.path.join(folder, "config.json"), "--recipe",
@@ -183,10 +184,9 @@ def check(cleave, profile, golden, folder, layout, work, processes, precision):
                    "--profile", profile]
         command += ["--set", f"precision={kept}"] if kept != "fp32" else []
         if not pieces:
-            return command + (["--pin", pins] if pins else [])
+            return command + ["--pin", pins]
         plan = os.path.join(work, f"plan-{kept}.mlir")
-        return command + ["--plan", plan_in_pieces(command + (["--pin", pins] if pins else []),
-                                                   pieces, plan)]
+        return command + ["--plan", plan_in_pieces(command + ["--pin", pins], pieces, plan)]
 
     command = compilation(precision)
     smaller = precision == "fp32" or arena(command) < arena(compilation("fp32"))

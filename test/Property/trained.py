@@ -27,7 +27,7 @@ class TrainedCase(equal_or_refused.Case):
         image = json.loads(self.described("config.json", *wanted, *plan))
         batch = image["batch"]
         one = ["--seq-len", str(batch["sequence"]), "--global-batch", str(batch["global_batch"])]
-        self.run("compile", "config.json", *one, *self.settings, "-o", "one")
+        self.run("compile", "config.json", *one, *self.settings, "--pin", "dp=1", "-o", "one")
         count = batch["sequence"] * batch["global_batch"] * STEPS + 1
         ids = [self.random.randrange(self.config["vocab_size"]) for _ in range(count)]
         with open(self.path("tokens.bin"), "wb") as file:

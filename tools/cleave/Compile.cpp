@@ -45,6 +45,9 @@ private:
   rt::Status import();
   rt::Status differentiate() { return differentiatePhase(*module); }
   rt::Status plan();
+  rt::Status choose();
+  void tellChosen() const;
+  std::optional<double> predictedStep() const;
   rt::Status pipe();
   rt::Status apply() { return applyPhase(*module, *chosen, optimizerOf(request.recipe)); }
   rt::Status dist() { return distPhase(*module); }
@@ -97,6 +100,9 @@ private:
   std::optional<CompiledImage> compiled;
   std::string cudaText;
   std::vector<TrafficRow> traffic;
+  /// What a step of the plan takes by the cost model, where that knows the plan and the devices.
+  std::optional<StepModel> step;
+  std::optional<PricedChoice> price;
   /// Whether micro-batches go forward once more, since something is summed over all of them.
   bool surveys = false;
 
@@ -158,19 +164,56 @@ static int64_t microBatchesOf(plan::SolutionOp solution) {
 }
 
 rt::Status Compilation::plan() {
-  if (request.searches)
-    CLEAVE_RT_RETURN_IF_ERROR(choosePlan(request, *module));
+  CLEAVE_RT_RETURN_IF_ERROR(choose());
   CLEAVE_RT_ASSIGN_OR_RETURN(chosen, planPhase(*module, request.plan, request.planFile));
+  plan::SolutionOp solution = solutionOf(*chosen);
   if (!request.planFile.empty())
-    CLEAVE_RT_RETURN_IF_ERROR(comparePlan(request, solutionOf(*chosen)));
+    CLEAVE_RT_RETURN_IF_ERROR(comparePlan(request, solution));
   // What the recipe leaves open is what the plan says.
   if (!request.recipe.precision)
-    request.recipe.precision = precisionOf(solutionOf(*chosen));
+    request.recipe.precision = precisionOf(solution);
+  if (request.searches) {
+    keepWords(solution, request.words);
+    tellChosen();
+  } else if (step) {
+    price = step->priceOf(request, solution);
+  }
   if (request.planFile.empty() && !request.searches && request.emit.empty())
     for (const std::string &pin : idlePins(*module, request.plan))
       tell("note: {} changes nothing on this model and these ranks\n", pin);
   noteSurvey();
   return checkBudget();
+}
+
+/// Searches what is left open, if that is asked for or nothing was pinned.
+rt::Status Compilation::choose() {
+  rt::StatusOr<StepModel> model = StepModel::of(request, *module);
+  if (model.ok())
+    step = std::move(*model);
+  else if (request.asksForSearch)
+    return model.status();
+  request.searches &= model.ok();
+  if (request.searches) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(price, choosePlan(request, *step, *module));
+  } else if (request.isOpen) {
+    const std::string_view kind = model.status().error().kind;
+    tell(
+        "note: the plan is made by a fixed policy, not searched: {}\n",
+        kind.starts_with("device.")
+            ? fmt::format("\"device\" of {} is none that `cleave plan` knows", request.plan.cluster)
+            : model.status().error().message);
+  }
+  return rt::Status::success();
+}
+
+/// What was chosen, what it takes, and how to see why.
+void Compilation::tellChosen() const {
+  const bool isWritten = request.emit == "plan" && !request.output.empty();
+  tell("plan: {}, predicted {:.4g} s a step (±{:.0f} %) and {:.0f} MB a rank; why: {}\n",
+       cleave::textOf(price->choice), price->seconds(), 100 * price->prediction.errorBar,
+       price->bytes() / 1e6,
+       isWritten ? "cleave explain " + request.output
+                 : "--emit=plan -o plan.mlir, then cleave explain plan.mlir");
 }
 
 /// What a step costs beside its micro-batches is said.
@@ -183,6 +226,14 @@ void Compilation::noteSurvey() {
          micros);
 }
 
+/// Seconds of a step of the binary, which runs on processors: nothing where the cluster has other
+/// devices.
+std::optional<double> Compilation::predictedStep() const {
+  if (!price || (request.cluster && !isOurs(*request.cluster)))
+    return std::nullopt;
+  return price->seconds();
+}
+
 rt::Status Compilation::exec() { return execPhase(*module, request.profile); }
 
 /// The least that a rank needs is the state of its parameters; more than a
@@ -190,7 +241,7 @@ rt::Status Compilation::exec() { return execPhase(*module, request.profile); }
 rt::Status Compilation::checkBudget() {
   std::optional<Cluster> cluster = request.cluster;
   if (!cluster && request.emit.empty()) {
-    CLEAVE_RT_ASSIGN_OR_RETURN(cluster, readCluster("local:1", shareFolder()));
+    CLEAVE_RT_ASSIGN_OR_RETURN(cluster, clusterOf(request));
   }
   if (!cluster || !cluster->deviceMemory)
     return rt::Status::success();
@@ -256,6 +307,7 @@ rt::Status Compilation::image() {
   request.recipe.sequenceLength = batch.getSequence();
   settings.recipe = rt::recipeToJson(request.recipe);
   settings.plan = rt::JsonValue(textOf(*chosen));
+  settings.stepSeconds = predictedStep();
   auto layout = plan::entry<plan::LayoutOp>(solution).getDims();
   if (auto list = layout.getAs<mlir::ArrayAttr>("batch"))
     for (mlir::StringAttr axis : axes.expand(list))
@@ -303,6 +355,8 @@ void Compilation::tellBinary() const {
   std::string memory;
   if (auto bytes = compiled->image.predictedBytesPerRank())
     memory = fmt::format(", {:.0f} MB a rank", static_cast<double>(*bytes) / 1e6);
+  if (const auto seconds = predictedStep())
+    memory += fmt::format(", predicted {:.4g} s a step", *seconds);
   tell("{}: {} parameters, {} rank{} ({}), {} × {} tokens a step{}\n", request.output,
        grouped(compiled->image.parameterCount()), ranks, ranks == 1 ? "" : "s",
        fmt::join(axes, " × "), program.batch.globalBatch, program.batch.sequence, memory);

@@ -2,7 +2,9 @@
 
 #include "CompileRequest.h"
 #include "ModelInput.h"
+#include "PlanTask.h"
 #include "cleave/CostModel/Hardware.h"
+#include "cleave/Planner/Machines.h"
 #include "runtime/Base/Files.h"
 #include "runtime/Base/Machine.h"
 #include "llvm/Support/FileSystem.h"
@@ -52,9 +54,11 @@ void addRequestOptions(CommandLine &line) {
 
 void addPlanOptions(CommandLine &line) {
   addRequestOptions(line);
-  static constexpr Row plan[] = {
-      {"plan", "a plan to carry out, as `plan` and --emit=plan write it; best: search for one",
-       "FILE"}};
+  static constexpr Row plan[] = {{"plan",
+                                  "a plan to carry out, as `plan` and --emit=plan write it; best: "
+                                  "search what pins leave open, "
+                                  "as is done where nothing is pinned",
+                                  "FILE"}};
   addRows(line, plan);
 }
 
@@ -215,6 +219,12 @@ rt::Status readPlanOptions(const CommandLine &line, CompileRequest &request) {
   return rt::Status::success();
 }
 
+/// Whether there is a description of the cluster's devices to search with.
+static bool knowsDevice(const CompileRequest &request) {
+  const auto cluster = clusterOf(request);
+  return cluster.ok() && deviceOf(*cluster, shareFolder()).ok();
+}
+
 rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
   CompileRequest request;
   request.emit = line.text("emit");
@@ -228,9 +238,14 @@ rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
         .suggest("--target cpu");
   CLEAVE_RT_ASSIGN_OR_RETURN(request.profile, readProfile(line.text("profile")));
   CLEAVE_RT_RETURN_IF_ERROR(readPlanOptions(line, request));
-  request.searches = request.planFile == kBestPlan;
-  if (request.searches)
+  request.words = taskWords(line, request.modelPath);
+  request.asksForSearch = request.planFile == kBestPlan;
+  if (request.asksForSearch)
     request.planFile.clear();
+  request.isOpen = !line.has("pin") && request.planFile.empty();
+  request.searches = request.asksForSearch || (request.isOpen && knowsDevice(request));
+  if (request.searches)
+    assumePrecision(request);
   const bool trains = request.emit.empty();
   if (request.model && trains && !request.recipe.dropout)
     CLEAVE_RT_RETURN_IF_ERROR(frontend::refuseDropout(*request.model));

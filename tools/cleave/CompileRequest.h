@@ -27,8 +27,13 @@ struct CompileRequest {
   PlanRequest plan;
   cpu::Profile profile = cpu::Profile::avx2();
   bool allowOverBudget = false;
-  /// `--plan best`: what pins leave open is searched.
+  /// Nothing is pinned and no plan is given; `--plan best` is asked for.
+  bool isOpen = false, asksForSearch = false;
+  /// What pins leave open is searched, for one of these reasons; for the first one only on devices
+  /// whose speed is known.
   bool searches = false;
+  /// MODEL and the options that a search depends on, for the plan that it finds.
+  Words words;
   /// Standard output holds one JSON document.
   bool json = false;
 };

@@ -10,6 +10,7 @@
 
 #include "cleave/Pipelines/Phases.h"
 #include "cleave/Pipelines/Register.h"
+#include "cleave/Planner/PricePlan.h"
 
 #include <fmt/format.h>
 
@@ -51,20 +52,13 @@ static rt::StatusOr<std::unique_ptr<PlanTask>> taskOf(const std::string &file, C
   CLEAVE_RT_ASSIGN_OR_RETURN(auto plan, readPlan(context, file));
   plan::SolutionOp solution = solutionOf(*plan);
   choice = choiceOf(solution);
-  if (auto pipeline = plan::entry<plan::PipelineOp>(solution)) {
-    begins = {0};
-    for (auto stage : pipeline.getOps<plan::StageOp>()) {
-      int64_t size = 0;
-      for (int64_t count : stage.getCounts())
-        size += count;
-      begins.push_back(begins.back() + size);
-    }
-  }
+  begins = stageBeginsOf(solution);
   const Words words = wordsOf(solution);
   if (words.empty())
     return rt::userError("plan.no_request", "the plan does not say what it was found for")
         .at({file, 0, 0})
-        .withRule("explain reads plans that `cleave plan -o` wrote")
+        .withRule("explain reads plans that were searched for: those of `cleave plan -o`, and of "
+                  "`cleave compile --emit=plan` without --pin")
         .suggest("cleave plan MODEL --cluster C -o " + file);
   CommandLine line("plan", "", {"MODEL"});
   addTaskOptions(line);
@@ -75,11 +69,11 @@ static rt::StatusOr<std::unique_ptr<PlanTask>> taskOf(const std::string &file, C
 }
 
 /// One line for each field: what was chosen, and the best without it.
-static rt::StatusOr<std::string> decisionsText(const PlanTask &task, const PricedChoice &chosen) {
+static std::string decisionsText(const SearchProblem &asked, const PricedChoice &chosen) {
   std::string text = "\neach decision, and the best plan without it\n";
   for (const ChoiceField &field : choiceFields()) {
     const std::string value = field.text(chosen.choice);
-    SearchProblem problem = task.problem();
+    SearchProblem problem = asked;
     const bool isNeutral = value == field.neutral;
     problem.bans.push_back({std::string(field.name), value});
     const SearchResult found = search(problem);
@@ -109,17 +103,12 @@ static void writeJson(const PlanReport &report) {
 /// plan says `best`.
 static std::string handText(const SearchProblem &problem, const PlanReport &report,
                             const Choice &best, const Choice &choice,
-                            const std::vector<int64_t> &begins) {
+                            const std::vector<int64_t> &begins,
+                            std::optional<LaidOutMemory> memory) {
   if (auto broken = brokenRule(problem, choice))
     return fmt::format("the plan is none that the search knows: {}\n", *broken);
-  PricedChoice hand = price(problem, choice);
-  if (!begins.empty()) {
-    cost::Layout layout = layoutOf(problem, choice);
-    layout.stageBegins = begins;
-    cost::HostProfile host = problem.host;
-    host.overlapsData &= choice.overlap;
-    hand.prediction = cost::predict(problem.work, problem.device, host, layout);
-  }
+  PricedChoice hand = priceWithStages(problem, choice, begins);
+  hand.laidOut = std::move(memory);
   return choice == best
              ? fmt::format("the plan is the best one: {:.4g} s a step\n", hand.seconds())
              : "the best plan, and the one at hand\n" + choicesText({&report.best(), &hand});
@@ -144,8 +133,8 @@ rt::Status runExplain(const Words &words) {
   std::vector<int64_t> begins;
   CLEAVE_RT_ASSIGN_OR_RETURN(std::unique_ptr<PlanTask> task, taskOf(file, choice, begins));
   const auto start = std::chrono::steady_clock::now();
-  const SearchProblem problem = task->problem();
-  const SearchResult found = search(problem, options);
+  SearchProblem problem = task->problem();
+  const SearchResult found = task->find(problem, options);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   if (found.best.empty())
     return infeasibleError(*task->module, problem, *task->request.cluster);
@@ -159,14 +148,15 @@ rt::Status runExplain(const Words &words) {
   }
   // As it is read from its plan: what decides nothing is not in one.
   CLEAVE_RT_ASSIGN_OR_RETURN(const auto best, task->planOf(report.best()));
-  std::fputs(handText(problem, report, choiceOf(solutionOf(*best)), choice, begins).c_str(),
-             stdout);
+  std::fputs(
+      handText(problem, report, choiceOf(solutionOf(*best)), choice, begins, task->layOut(file))
+          .c_str(),
+      stdout);
   if (!report.compared.empty()) {
     std::fputs(comparedText(report).c_str(), stdout);
     return rt::Status::success();
   }
-  CLEAVE_RT_ASSIGN_OR_RETURN(const std::string decisions, decisionsText(*task, report.best()));
-  std::fputs((planText(report) + decisions).c_str(), stdout);
+  std::fputs((planText(report) + decisionsText(problem, report.best())).c_str(), stdout);
   return rt::Status::success();
 }
 

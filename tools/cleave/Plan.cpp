@@ -64,7 +64,8 @@ static SearchResult searchCheapest(PlanTask &task, const SearchOptions &options)
     if (all % nodes != 0)
       continue;
     task.takeNodes(nodes);
-    SearchResult found = search(task.problem(), options);
+    SearchProblem problem = task.problem();
+    SearchResult found = task.find(problem, options);
     if (found.best.empty())
       continue;
     const auto costOf = [](const SearchResult &r, int64_t n) {
@@ -125,12 +126,14 @@ rt::Status runPlan(const Words &words) {
 
   const auto start = std::chrono::steady_clock::now();
   ProgressLine progress;
+  SearchProblem problem = task->problem();
   const SearchResult found =
-      forCost ? searchCheapest(*task, options) : search(task->problem(), options, &progress);
+      forCost ? searchCheapest(*task, options) : task->find(problem, options, &progress);
   progress.clear();
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   if (found.best.empty())
-    return infeasibleError(*task->module, task->problem(), *task->request.cluster);
+    return infeasibleError(*task->module, forCost ? task->problem() : problem,
+                           *task->request.cluster);
   PlanReport report{*task, found, countChoices(task->problem()), spent.count(), {}};
   if (line.has("compare")) {
     CLEAVE_RT_ASSIGN_OR_RETURN(report.compared, compareWith(*task, line.text("compare")));

@@ -32,11 +32,25 @@ static void writeMemory(rt::JsonWriter &out, const cost::MemoryParts &m) {
   out.endObject();
 }
 
+/// For each place what its ranks allocate, by segment.
+static void writeSegments(rt::JsonWriter &out, const LaidOutMemory &memory) {
+  out.key("segments_of_places").beginArray();
+  for (const auto &place : memory.places) {
+    out.beginObject();
+    for (const LaidOutMemory::Segment &segment : place)
+      out.key(segment.name).value(segment.bytes);
+    out.endObject();
+  }
+  out.endArray();
+}
+
 static void writePriced(rt::JsonWriter &out, const PricedChoice &c) {
   out.beginObject();
   writeChoice(out, c.choice);
   out.key("step").value(c.seconds()).key("error_bar").value(c.prediction.errorBar);
   out.key("memory").value(c.bytes());
+  out.key("memory_source").value(c.laidOut ? "laid_out" : "formula");
+  out.key("formula_memory").value(c.prediction.memory.sum().value);
   out.key("parts").beginObject();
   for (auto [name, seconds] : partsOf(c.prediction))
     out.key(name).value(seconds);
@@ -45,6 +59,8 @@ static void writePriced(rt::JsonWriter &out, const PricedChoice &c) {
   for (const cost::MemoryParts &m : c.prediction.memoryOfRanks)
     writeMemory(out, m);
   out.endArray();
+  if (c.laidOut)
+    writeSegments(out, *c.laidOut);
   out.key("stages").beginArray();
   for (int64_t size : c.stageSizes())
     out.value(size);
@@ -118,19 +134,22 @@ static void writeCompared(rt::JsonWriter &out, const PlanReport &r) {
 void writePlanJson(rt::JsonWriter &out, const PlanReport &r) {
   const PlanRequest &request = r.task.request.plan;
   const auto tokens = static_cast<double>(request.globalBatch * request.sequence);
-  const StepOperations ops =
-      operationsOf(r.task.work, request.sequence, request.globalBatch, r.best().choice.recompute);
+  const StepOperations ops = operationsOf(r.task.step.work, request.sequence, request.globalBatch,
+                                          r.best().choice.recompute);
   out.beginObject();
-  out.key("cluster").value(r.task.request.cluster->name).key("device").value(r.task.device.name);
-  out.key("host").value(r.task.host.name);
+  out.key("cluster")
+      .value(r.task.request.cluster->name)
+      .key("device")
+      .value(r.task.step.device.name);
+  out.key("host").value(r.task.step.host.name);
   out.key("sequence_length").value(request.sequence);
   out.key("global_batch").value(request.globalBatch);
   out.key("precision").value(request.narrow ? "bf16" : "fp32");
   out.key("plan");
   writePriced(out, r.best());
   out.key("tokens_per_second").value(tokens / r.best().seconds());
-  const auto peak = r.task.device.peak.find(request.narrow ? 16 : 32);
-  if (peak != r.task.device.peak.end()) {
+  const auto peak = r.task.step.device.peak.find(request.narrow ? 16 : 32);
+  if (peak != r.task.step.device.peak.end()) {
     const double all = r.best().seconds() * static_cast<double>(request.ranks) * peak->second.value;
     out.key("model_utilization").value(ops.model / all);
     out.key("executed_utilization").value(ops.executed / all);
@@ -161,6 +180,7 @@ void writePlanJson(rt::JsonWriter &out, const PlanReport &r) {
   out.key("search").beginObject();
   out.key("space").value(r.space).key("bounded").value(c.bounded);
   out.key("too_large").value(c.tooLarge).key("predicted").value(c.predicted);
+  out.key("put_aside").value(c.putAside);
   out.key("complete").value(r.result.complete).key("gap").value(r.result.gap());
   out.endObject().endObject();
 }

@@ -2,7 +2,10 @@
 
 #include "PlanReport.h"
 
+#include "cleave/Pipelines/Phases.h"
 #include "cleave/Planner/Machines.h"
+
+#include "llvm/ADT/MapVector.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,16 +32,15 @@ std::vector<std::pair<const char *, double>> partsOf(const cost::Prediction &p) 
           {"fixed", secondsOf(p.fixed)}};
 }
 
-rt::StatusOr<std::vector<ComparedChoice>> compareWith(const PlanTask &task,
-                                                      const std::string &text) {
+rt::StatusOr<std::vector<ComparedChoice>> compareWith(PlanTask &task, const std::string &text) {
   std::vector<ComparedChoice> list;
   llvm::SmallVector<llvm::StringRef> questions;
   llvm::StringRef(text).split(questions, ';', -1, /*KeepEmpty=*/false);
   for (llvm::StringRef question : questions) {
-    CLEAVE_RT_ASSIGN_OR_RETURN(const SearchProblem problem, task.problemWith(question.str()));
+    CLEAVE_RT_ASSIGN_OR_RETURN(SearchProblem problem, task.problemWith(question.str()));
     ComparedChoice &out = list.emplace_back();
     out.pins = question.str();
-    const SearchResult found = search(problem);
+    const SearchResult found = task.find(problem);
     if (found.best.empty())
       out.obstacle = explainInfeasible(problem);
     else
@@ -58,18 +60,18 @@ static std::string headText(const PlanReport &r) {
   const PricedChoice &best = r.best();
   const cost::Prediction &p = best.prediction;
   const StepOperations ops =
-      operationsOf(r.task.work, request.sequence, request.globalBatch, best.choice.recompute);
+      operationsOf(r.task.step.work, request.sequence, request.globalBatch, best.choice.recompute);
   const cost::Width width = request.narrow ? 16 : 32;
-  const auto peak = r.task.device.peak.find(width);
+  const auto peak = r.task.step.device.peak.find(width);
   std::string text =
       fmt::format("{} ranks on {} ({}), {} × {} tokens a step, {}, software {}\n"
                   "{}\n\n"
                   "step {:.4g} s ±{:.0f} %: {:.4g} tokens/s\n",
-                  request.ranks, r.task.request.cluster->name, r.task.device.name,
+                  request.ranks, r.task.request.cluster->name, r.task.step.device.name,
                   request.globalBatch, request.sequence, request.narrow ? "bf16" : "fp32",
-                  r.task.host.name, textOf(best.choice), best.seconds(), 100 * p.errorBar,
+                  r.task.step.host.name, textOf(best.choice), best.seconds(), 100 * p.errorBar,
                   static_cast<double>(request.globalBatch * request.sequence) / best.seconds());
-  if (peak != r.task.device.peak.end()) {
+  if (peak != r.task.step.device.peak.end()) {
     const double all = best.seconds() * static_cast<double>(request.ranks) * peak->second.value;
     text +=
         fmt::format("utilization {:.1f} % of {:.4g} TFLOP/s a device by the model's operations, "
@@ -89,14 +91,51 @@ static std::string partsText(const cost::Prediction &p) {
   return text;
 }
 
+/// The limit, at the end of a line.
+static std::string limitText(const PlanReport &r) {
+  if (const double limit = r.task.problem().memory; limit > 0)
+    return fmt::format("; at most {} of {}\n", gigabytes(limit),
+                       gigabytes(*r.task.request.cluster->deviceMemory));
+  return r.task.request.allowOverBudget ? "; no limit\n" : "; what a device has is not known\n";
+}
+
+/// What ranks allocate, a column for each segment that any of them has.
+static std::string segmentsText(const PlanReport &r) {
+  const LaidOutMemory &memory = *r.best().laidOut;
+  llvm::MapVector<llvm::StringRef, std::vector<double>> columns;
+  for (size_t place = 0; place < memory.places.size(); ++place)
+    for (const LaidOutMemory::Segment &segment : memory.places[place]) {
+      auto &column = columns[segment.name];
+      column.resize(memory.places.size());
+      column[place] = static_cast<double>(segment.bytes) / 1e6;
+    }
+  std::string text = "\nmemory, MB  ";
+  for (const auto &[name, bytes] : columns)
+    text += fmt::format(" {:>10}", name.str());
+  text += fmt::format(" {:>10}\n", "all");
+  for (size_t place = 0; place < memory.places.size(); ++place) {
+    text += fmt::format("{:<12}",
+                        memory.places.size() == 1 ? "each rank" : fmt::format("place {}", place));
+    for (const auto &[name, bytes] : columns)
+      text += fmt::format(" {:>10.3f}", bytes[place]);
+    text += fmt::format(" {:>10.3f}\n", static_cast<double>(memory.bytesOf(place)) / 1e6);
+  }
+  return text + fmt::format("as the compiler lays it out, most on place {}; by the cost model's "
+                            "formula {}{}",
+                            memory.fullest(), gigabytes(r.best().prediction.memory.sum().value),
+                            limitText(r));
+}
+
 static std::string memoryText(const PlanReport &r) {
   const PricedChoice &best = r.best();
+  if (best.laidOut)
+    return segmentsText(r);
   std::string text =
       fmt::format("\n{:<12} {:>7} {:>9} {:>9} {:>9} {:>11} {:>9} {:>8}\n", "memory, GB", "layers",
                   "weights", "gradients", "optimizer", "activations", "temporary", "all");
   const std::vector<int64_t> sizes = best.stageSizes();
   for (const cost::MemoryParts &m : best.prediction.memoryOfRanks) {
-    int64_t layers = sizes.empty() ? static_cast<int64_t>(r.task.work.layers.size()) : 0;
+    int64_t layers = sizes.empty() ? static_cast<int64_t>(r.task.step.work.layers.size()) : 0;
     for (size_t s = m.rank; s < sizes.size(); s += best.choice.pp)
       layers += sizes[s];
     text += fmt::format("{:<12} {:>7} {:>9.3f} {:>9.3f} {:>9.3f} {:>11.3f} {:>9.3f} {:>8.3f}\n",
@@ -104,16 +143,9 @@ static std::string memoryText(const PlanReport &r) {
                         m.weights.value / 1e9, m.gradients.value / 1e9, m.optimizer.value / 1e9,
                         m.activations.value / 1e9, m.temporary.value / 1e9, m.sum().value / 1e9);
   }
-  const cost::MemoryParts &most = best.prediction.memory;
-  text += fmt::format(
-      "most on place {}, in the backward of a micro-batch while all that can be are in flight",
-      most.rank);
-  if (const double limit = r.task.problem().memory; limit > 0)
-    text += fmt::format("; at most {} of {}", gigabytes(limit),
-                        gigabytes(*r.task.request.cluster->deviceMemory));
-  else
-    text += r.task.request.allowOverBudget ? "; no limit" : "; what a device has is not known";
-  return text + "\n";
+  return text + fmt::format("by the cost model's formula, most on place {}, in the backward of a "
+                            "micro-batch while all that can be are in flight{}",
+                            best.prediction.memory.rank, limitText(r));
 }
 
 std::vector<std::pair<int64_t, int64_t>> otherRanksOf(const PlanReport &r) {
@@ -177,8 +209,8 @@ static std::string ranksText(const PlanReport &r) {
 
 static std::string operationsText(const PlanReport &r) {
   const PlanRequest &request = r.task.request.plan;
-  const StepOperations ops =
-      operationsOf(r.task.work, request.sequence, request.globalBatch, r.best().choice.recompute);
+  const StepOperations ops = operationsOf(r.task.step.work, request.sequence, request.globalBatch,
+                                          r.best().choice.recompute);
   const auto tokens = static_cast<double>(request.globalBatch * request.sequence);
   const double state = r.task.parameters * bytesOfState(request.narrow);
   std::string text = fmt::format(
@@ -225,7 +257,7 @@ RunFacts runFactsOf(const PlanReport &r) {
   const PlanRequest &request = r.task.request.plan;
   return runOf(r.best().seconds(), static_cast<double>(request.globalBatch * request.sequence),
                static_cast<double>(r.task.request.recipe.tokens.value_or(0)),
-               *r.task.request.cluster, r.task.device.power,
+               *r.task.request.cluster, r.task.step.device.power,
                r.task.parameters * bytesOfCheckpoint());
 }
 
@@ -280,13 +312,16 @@ static std::string searchText(const PlanReport &r) {
   std::string text = fmt::format(
       "\nsearched {} layouts: {} bounded, {} of those too large, {} predicted, {:.2f} s; ", r.space,
       c.bounded, c.tooLarge, c.predicted, r.spent);
+  if (c.putAside)
+    text +=
+        fmt::format("{} put aside, which do not fit as the compiler lays them out; ", c.putAside);
   text += r.result.complete ? "none of them is predicted to be faster (gap 0 %)\n"
                             : fmt::format("stopped: none is faster by more than {:.1f} % (bound "
                                           "of the predicted step)\n",
                                           100 * r.result.gap());
   return text + fmt::format("constants, each with its source: share/hardware/{}.json, "
                             "share/hosts/{}.json, and the cluster's file\n",
-                            r.task.device.name, r.task.host.name);
+                            r.task.step.device.name, r.task.step.host.name);
 }
 
 std::string planText(const PlanReport &r) {
@@ -313,7 +348,7 @@ rt::Error infeasibleError(mlir::ModuleOp module, const SearchProblem &problem,
   unlimited.memory = 0;
   std::optional<rt::Error> ofPins;
   if (problem.bans.empty() && !smallestChoice(unlimited, std::numeric_limits<double>::max()))
-    if (auto plan = planFromPins(module, problem.request); !plan.ok())
+    if (auto plan = planPhase(module, problem.request); !plan.ok())
       ofPins = plan.status().error();
   // A batch that the data ranks of the policy don't divide may be dealt out over others.
   const Pins &pins = problem.request.pins;

@@ -26,8 +26,7 @@ struct ComparedChoice {
 
 /// For each set of pins of `text`, which semicolons part, the best under them, or why there is
 /// none. Errors: those of pins.
-rt::StatusOr<std::vector<ComparedChoice>> compareWith(const PlanTask &task,
-                                                      const std::string &text);
+rt::StatusOr<std::vector<ComparedChoice>> compareWith(PlanTask &task, const std::string &text);
 
 struct PlanReport {
   const PlanTask &task;

@@ -7,7 +7,6 @@
 
 #include "cleave/Pipelines/Phases.h"
 #include "cleave/Pipelines/Register.h"
-#include "cleave/Planner/Machines.h"
 #include "dialects/NN/NN.h"
 
 #include <fmt/format.h>
@@ -23,6 +22,7 @@ static constexpr llvm::StringLiteral kRequest = "plan.request";
 static constexpr const char *kOptions[] = {"cluster",      "hardware", "recipe",      "seq-len",
                                            "global-batch", "tokens",   "micro-batch", "pin",
                                            "forbid",       "host",     "nodes"};
+static constexpr const char *kAllowOverBudget = "allow-over-budget";
 
 void addTaskOptions(CommandLine &line) {
   addRequestOptions(line);
@@ -34,8 +34,25 @@ void addTaskOptions(CommandLine &line) {
              "the software that runs it, a file of share/hosts; left out: cleave-cpu for "
              "local ranks, else megatron",
              cxxopts::value<std::string>(), "NAME");
-  line.add()("allow-over-budget", "search as if devices had any memory");
   line.add()("nodes", "of the cluster's nodes only so many", cxxopts::value<std::string>(), "N");
+  line.add()(kAllowOverBudget, "search as if devices had any memory");
+}
+
+Words taskWords(const CommandLine &line, const std::string &modelPath) {
+  Words words = {modelPath};
+  for (const char *option : kOptions)
+    if (line.has(option)) {
+      words.push_back(fmt::format("--{}", option));
+      words.push_back(line.text(option));
+    }
+  if (line.has("set"))
+    for (const std::string &setting : line.list("set")) {
+      words.push_back("--set");
+      words.push_back(setting);
+    }
+  if (line.has(kAllowOverBudget))
+    words.push_back(fmt::format("--{}", kAllowOverBudget));
+  return words;
 }
 
 rt::StatusOr<double> readSeconds(const CommandLine &line, const std::string &option) {
@@ -69,23 +86,18 @@ rt::StatusOr<int64_t> readCount(const CommandLine &line, const std::string &opti
 PlanTask::PlanTask() {
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
+  cpu::registerKernelDialects(registry);
   context.appendDialectRegistry(registry);
 }
 
-rt::Status PlanTask::readModel() {
+rt::Status PlanTask::readModel(const CommandLine &line) {
   if (request.model) {
     module = frontend::importModel(*request.model, context);
   } else {
     CLEAVE_RT_ASSIGN_OR_RETURN(module, loadModel(request.modelPath, context));
   }
-  auto found = cost::workOf(*module);
-  if (!found || found->layers.empty())
-    return rt::userError("model.ir_invalid", "the module has no layers that can be planned")
-        .at({request.modelPath, 0, 0})
-        .withRule("@forward calls the layers of an .mlir model in order")
-        .suggest("`cleave compile CONFIG --emit=nn -o model.mlir` writes one");
-  work = std::move(*found);
-  limits = limitsOf(*module);
+  const std::string software = line.has("host") ? line.text("host") : "";
+  CLEAVE_RT_ASSIGN_OR_RETURN(step, StepModel::of(request, *module, software));
   for (auto parameter : module->getOps<nn::ParameterOp>())
     parameters += static_cast<double>(parameter.getTensorType().getNumElements()) *
                   static_cast<double>(parameter.getCount());
@@ -97,10 +109,8 @@ rt::Status PlanTask::readModel() {
   return rt::Status::success();
 }
 
-rt::Status PlanTask::readMachines(const CommandLine &line) {
-  if (!request.cluster) {
-    CLEAVE_RT_ASSIGN_OR_RETURN(request.cluster, readCluster("local:1", shareFolder()));
-  }
+rt::Status PlanTask::takeCluster(const CommandLine &line) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(request.cluster, clusterOf(request));
   const Cluster &cluster = *request.cluster;
   CLEAVE_RT_ASSIGN_OR_RETURN(const int64_t nodes, readCount(line, "nodes", cluster.nodes));
   if (nodes > cluster.nodes)
@@ -109,50 +119,26 @@ rt::Status PlanTask::readMachines(const CommandLine &line) {
         .withRule("--nodes is at most the number of nodes")
         .suggest(fmt::format("--nodes {}", cluster.nodes));
   takeNodes(nodes);
-  CLEAVE_RT_ASSIGN_OR_RETURN(device, deviceOf(cluster, shareFolder()));
-  const std::string software = line.has("host") ? line.text("host")
-                               : cluster.local  ? "cleave-cpu"
-                                                : "megatron";
-  CLEAVE_RT_ASSIGN_OR_RETURN(host, cost::readHostProfile(shareFolder(), software));
-  // Accelerators train in bf16 unless something else is asked for.
-  if (!request.recipe.precision && !cluster.local)
-    request.recipe.precision = rt::Precision::Bf16;
+  assumePrecision(request);
   return rt::Status::success();
 }
 
 rt::StatusOr<std::unique_ptr<PlanTask>> PlanTask::read(const CommandLine &line) {
   std::unique_ptr<PlanTask> task(new PlanTask());
   CLEAVE_RT_RETURN_IF_ERROR(readPlanOptions(line, task->request));
-  task->words = {task->request.modelPath};
-  for (const char *option : kOptions)
-    if (line.has(option)) {
-      task->words.push_back(fmt::format("--{}", option));
-      task->words.push_back(line.text(option));
-    }
-  if (line.has("set"))
-    for (const std::string &setting : line.list("set")) {
-      task->words.push_back("--set");
-      task->words.push_back(setting);
-    }
-  task->request.allowOverBudget = line.has("allow-over-budget");
-  if (task->request.allowOverBudget)
-    task->words.push_back("--allow-over-budget");
-  CLEAVE_RT_RETURN_IF_ERROR(task->readMachines(line));
+  task->words = taskWords(line, task->request.modelPath);
+  task->request.allowOverBudget = line.has(kAllowOverBudget);
+  CLEAVE_RT_RETURN_IF_ERROR(task->takeCluster(line));
   CLEAVE_RT_RETURN_IF_ERROR(fillPlanRequest(task->request));
   CLEAVE_RT_ASSIGN_OR_RETURN(task->bans, parseBans(line.has("forbid") ? line.text("forbid") : ""));
-  CLEAVE_RT_RETURN_IF_ERROR(task->readModel());
+  CLEAVE_RT_RETURN_IF_ERROR(task->readModel(line));
   return task;
 }
 
 SearchProblem PlanTask::problem() const {
-  return {work,
-          device,
-          host,
-          limits,
-          request.plan,
-          bans,
-          request.allowOverBudget ? 0 : usableMemory(*request.cluster),
-          request.cluster->devicesPerNode};
+  SearchProblem problem = step.problemOf(request);
+  problem.bans = bans;
+  return problem;
 }
 
 rt::StatusOr<SearchProblem> PlanTask::problemWith(const std::string &text) const {
@@ -196,58 +182,66 @@ void PlanTask::takeNodes(int64_t nodes) {
   request.plan.cluster = cluster.name;
 }
 
+rt::Status PlanTask::differentiate() {
+  if (isDifferentiated)
+    return rt::Status::success();
+  isDifferentiated = true;
+  return differentiatePhase(*module);
+}
+
+ExecLayouter *PlanTask::layouterOf() {
+  if (!isOurs(*request.cluster) || step.host.name != softwareOf(*request.cluster))
+    return nullptr;
+  if (!layouter) {
+    const auto profile = readProfile("host");
+    if (!profile.ok() || !differentiate().ok())
+      return nullptr;
+    layouter.emplace(*module, request.plan, optimizerOf(request.recipe), *profile);
+  }
+  return &*layouter;
+}
+
+SearchResult PlanTask::find(SearchProblem &problem, const SearchOptions &options,
+                            SearchObserver *observer) {
+  ExecLayouter *target = layouterOf();
+  return target ? searchLaidOut(problem, *target, options, observer)
+                : search(problem, options, observer);
+}
+
+std::optional<LaidOutMemory> PlanTask::layOut(const std::string &planFile) {
+  ExecLayouter *target = layouterOf();
+  if (!target)
+    return std::nullopt;
+  const auto plan = planPhase(*module, request.plan, planFile);
+  return plan.ok() ? target->layOut(**plan) : std::nullopt;
+}
+
 rt::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> PlanTask::planOf(const PricedChoice &found) {
   // Pieces of the last kind are those of its joint graph.
-  if (!isDifferentiated)
-    CLEAVE_RT_RETURN_IF_ERROR(differentiatePhase(*module));
-  isDifferentiated = true;
+  CLEAVE_RT_RETURN_IF_ERROR(differentiate());
   PlanRequest asked = request.plan;
-  asked.pins = pinsOf(found.choice);
-  asked.pins.narrow = request.plan.pins.narrow;
-  asked.pins.bucketMegabytes = request.plan.pins.bucketMegabytes;
-  asked.stageSizes = found.stageSizes();
+  fixChoice(asked, found);
   CLEAVE_RT_ASSIGN_OR_RETURN(auto plan, planPhase(*module, asked));
-  mlir::Builder b(&context);
-  llvm::SmallVector<llvm::StringRef> list(words.begin(), words.end());
-  solutionOf(*plan)->setAttr(kRequest, b.getStrArrayAttr(list));
+  keepWords(solutionOf(*plan), words);
   return plan;
 }
 
-rt::Status choosePlan(CompileRequest &request, mlir::ModuleOp module) {
-  const std::string share = shareFolder();
-  Cluster cluster;
-  if (request.cluster) {
-    cluster = *request.cluster;
-  } else {
-    CLEAVE_RT_ASSIGN_OR_RETURN(cluster, readCluster("local:1", share));
-  }
-  CLEAVE_RT_ASSIGN_OR_RETURN(const cost::Device device, deviceOf(cluster, share));
-  CLEAVE_RT_ASSIGN_OR_RETURN(
-      const cost::HostProfile host,
-      cost::readHostProfile(share, cluster.local ? "cleave-cpu" : "megatron"));
-  const auto work = cost::workOf(module);
-  if (!work || work->layers.empty())
-    return rt::internalError("the model has no layers");
-  const SearchProblem problem{*work,
-                              device,
-                              host,
-                              limitsOf(module),
-                              request.plan,
-                              {},
-                              request.allowOverBudget ? 0 : usableMemory(cluster),
-                              cluster.devicesPerNode};
-  const SearchResult found = search(problem);
+rt::StatusOr<PricedChoice> choosePlan(CompileRequest &request, const StepModel &step,
+                                      mlir::ModuleOp module) {
+  SearchProblem problem = step.problemOf(request);
+  ExecLayouter layouter(module, request.plan, optimizerOf(request.recipe), request.profile);
+  CLEAVE_RT_ASSIGN_OR_RETURN(const Cluster cluster, clusterOf(request));
+  const SearchResult found = isOurs(cluster) ? searchLaidOut(problem, layouter) : search(problem);
   if (found.best.empty())
     return infeasibleError(module, problem, cluster);
-  const PricedChoice &best = found.best.front();
-  const Pins asked = request.plan.pins;
-  request.plan.pins = pinsOf(best.choice);
-  request.plan.pins.narrow = asked.narrow;
-  request.plan.pins.bucketMegabytes = asked.bucketMegabytes;
-  request.plan.stageSizes = best.stageSizes();
-  tell("plan: {}, predicted {:.4g} s a step (±{:.0f} %)\n", textOf(best.choice), best.seconds(),
-       100 * best.prediction.errorBar);
-  return rt::Status::success();
+  fixChoice(request.plan, found.best.front());
+  return found.best.front();
+}
+
+void keepWords(plan::SolutionOp solution, const Words &words) {
+  mlir::Builder b(solution.getContext());
+  llvm::SmallVector<llvm::StringRef> list(words.begin(), words.end());
+  solution->setAttr(kRequest, b.getStrArrayAttr(list));
 }
 
 Words wordsOf(plan::SolutionOp solution) {

@@ -1,13 +1,13 @@
 //===- PlanTask.h - What is searched for a plan -------------------------------===//
 //
-// A request with all that the search needs to know: the model's work, the devices of
-// the cluster, the software that will run. Shared by `plan` and `explain`.
+// A request with all that the search needs to know. Shared by `plan` and `explain`; `compile`,
+// which has a module of its own, asks `choosePlan`.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "CompileRequest.h"
-#include "cleave/Planner/Search.h"
+#include "StepModel.h"
+#include "cleave/Pipelines/LayOut.h"
 
 #include "mlir/IR/MLIRContext.h"
 
@@ -22,6 +22,12 @@ public:
   static rt::StatusOr<std::unique_ptr<PlanTask>> read(const CommandLine &line);
 
   SearchProblem problem() const;
+  /// The best of `problem`; on clusters that this version emits programs for with the memory that
+  /// these allocate, and none that does not fit.
+  SearchResult find(SearchProblem &problem, const SearchOptions &options = {},
+                    SearchObserver *observer = nullptr);
+  /// What a rank allocates under the plan of a file; nothing on other clusters.
+  std::optional<LaidOutMemory> layOut(const std::string &planFile);
   /// The problem with the pins of `text` beside the request's own, which they replace.
   rt::StatusOr<SearchProblem> problemWith(const std::string &text) const;
 
@@ -35,29 +41,34 @@ public:
   CompileRequest request;
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  cost::ModelWork work;
-  cost::Device device;
-  cost::HostProfile host;
+  StepModel step;
   std::vector<Ban> bans;
-  ModelLimits limits;
   /// Exact, and those of which a token sees (without experts all).
   double parameters = 0, activeParameters = 0;
 
 private:
   PlanTask();
-  rt::Status readModel();
-  rt::Status readMachines(const CommandLine &line);
+  rt::Status takeCluster(const CommandLine &line);
+  rt::Status readModel(const CommandLine &line);
+  rt::Status differentiate();
+  /// Null where this version emits no programs.
+  ExecLayouter *layouterOf();
   bool isDifferentiated = false;
+  std::optional<ExecLayouter> layouter;
 };
 
-/// Pins what `request` leaves open to what the search finds for `module`, on the cluster's devices
-/// and the software that this version emits. Says what it is. Errors: as of `plan`.
-rt::Status choosePlan(CompileRequest &request, mlir::ModuleOp module);
+/// Pins what `request` leaves open to what the search finds for `module`, whose model is `step`.
+/// `module` is in grad. Errors: as of `plan`.
+rt::StatusOr<PricedChoice> choosePlan(CompileRequest &request, const StepModel &step,
+                                      mlir::ModuleOp module);
 
 /// Declares cluster, recipe, pins and what is left out of the search.
 void addTaskOptions(CommandLine &line);
-/// The words that `PlanTask::words` were when `solution` was written; none if it has none.
+/// MODEL and those of the options of `addTaskOptions` that `line` has.
+Words taskWords(const CommandLine &line, const std::string &modelPath);
+/// The words of a task that are kept in a plan; none if it has none.
 Words wordsOf(plan::SolutionOp solution);
+void keepWords(plan::SolutionOp solution, const Words &words);
 
 /// The time limit of a search, in seconds. Error: `usage.bad_value`.
 rt::StatusOr<double> readSeconds(const CommandLine &line, const std::string &option);

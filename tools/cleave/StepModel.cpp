@@ -1,0 +1,69 @@
+//===- StepModel.cpp - A model on a cluster, for the cost model ----------------===//
+
+#include "StepModel.h"
+
+#include "cleave/Planner/Machines.h"
+#include "cleave/Planner/PricePlan.h"
+
+namespace cleave::tool {
+
+rt::StatusOr<Cluster> clusterOf(const CompileRequest &request) {
+  if (request.cluster)
+    return *request.cluster;
+  return readCluster("local:1", shareFolder());
+}
+
+bool isOurs(const Cluster &cluster) { return cluster.local; }
+
+std::string softwareOf(const Cluster &cluster) {
+  return isOurs(cluster) ? "cleave-cpu" : "megatron";
+}
+
+void assumePrecision(CompileRequest &request) {
+  if (!request.recipe.precision && request.cluster && !request.cluster->local)
+    request.recipe.precision = rt::Precision::Bf16;
+}
+
+rt::StatusOr<StepModel> StepModel::of(const CompileRequest &request, mlir::ModuleOp module,
+                                      const std::string &software) {
+  StepModel model;
+  CLEAVE_RT_ASSIGN_OR_RETURN(const Cluster cluster, clusterOf(request));
+  CLEAVE_RT_ASSIGN_OR_RETURN(model.device, deviceOf(cluster, shareFolder()));
+  CLEAVE_RT_ASSIGN_OR_RETURN(
+      model.host,
+      cost::readHostProfile(shareFolder(), software.empty() ? softwareOf(cluster) : software));
+  auto found = cost::workOf(module);
+  if (!found || found->layers.empty())
+    return rt::userError("model.ir_invalid", "the module has no layers that can be planned")
+        .at({request.modelPath, 0, 0})
+        .withRule("@forward calls the layers of an .mlir model in order")
+        .suggest("`cleave compile CONFIG --emit=nn -o model.mlir` writes one");
+  model.work = std::move(*found);
+  model.limits = limitsOf(module);
+  return model;
+}
+
+SearchProblem StepModel::problemOf(const CompileRequest &request) const {
+  const auto cluster = clusterOf(request);
+  const bool isLimited = cluster.ok() && !request.allowOverBudget;
+  return {work,
+          device,
+          host,
+          limits,
+          request.plan,
+          {},
+          isLimited ? usableMemory(*cluster) : 0,
+          cluster.ok() ? cluster->devicesPerNode : 1};
+}
+
+std::optional<PricedChoice> StepModel::priceOf(const CompileRequest &request,
+                                               plan::SolutionOp solution) const {
+  SearchProblem problem = problemOf(request);
+  auto batch = plan::entry<plan::BatchOp>(solution);
+  problem.request.globalBatch = batch.getGlobal();
+  problem.request.sequence = batch.getSequence();
+  problem.request.narrow = precisionOf(solution) == rt::Precision::Bf16;
+  return cleave::priceOf(problem, solution);
+}
+
+} // namespace cleave::tool
