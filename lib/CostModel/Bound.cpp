@@ -55,6 +55,8 @@ static llvm::SmallVector<KindShare, 8> sharesOf(const StepInput &in, bool sharin
     if (!exchangesEachTime(in.layout)) {
       const DataExchange x = dataExchangeOf(in, weights);
       share.exchanged = x.reduce + x.gather;
+    } else if (gathersOnce(in)) {
+      share.exchanged = gatherOnceOf(in, weights);
     }
   }
   return shares;

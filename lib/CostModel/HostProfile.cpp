@@ -34,6 +34,7 @@ rt::StatusOr<HostProfile> readHostProfile(const std::string &share, const std::s
   p.hiddenExperts = in.number("hidden_experts", share1).value_or(p.hiddenExperts);
   p.overlapsData = in.boolean("overlaps_data").value_or(p.overlapsData);
   p.exchangesTensors = in.boolean("exchanges_tensors").value_or(p.exchangesTensors);
+  p.gathersOnce = in.boolean("gathers_once").value_or(p.gathersOnce);
   p.overlapsContext = in.boolean("overlaps_context").value_or(p.overlapsContext);
   p.overlapsSends = in.boolean("overlaps_sends").value_or(p.overlapsSends);
   p.splitsWaves = in.boolean("splits_waves").value_or(p.splitsWaves);

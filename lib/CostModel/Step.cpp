@@ -71,6 +71,11 @@ DataExchange dataExchangeOf(const StepInput &in, const WeightCount &weights) {
   return {plain.reduce + experts.reduce, plain.gather + experts.gather};
 }
 
+Seconds gatherOnceOf(const StepInput &in, const WeightCount &weights) {
+  return dataExchangeOf(in, weights).gather +
+         streamTime(in.device, kGatherCopies * (weights.plain + weights.experts));
+}
+
 double ownedOf(const StepInput &in, const WeightCount &weights) {
   if (in.layout.sharing == Sharing::None)
     return weights.plain + weights.experts;
@@ -85,6 +90,10 @@ bool exchangesEachTime(const Layout &layout) {
   return layout.sharing == Sharing::Parameters || layout.sharing == Sharing::Gradients;
 }
 
+bool gathersOnce(const StepInput &in) {
+  return in.layout.sharing == Sharing::Gradients && in.host.gathersOnce;
+}
+
 LayerSpan spanOf(const StepInput &in, const LayerTimes &t, const WeightCount &w) {
   if (!exchangesEachTime(in.layout))
     return {t.forward, t.back()};
@@ -94,9 +103,12 @@ LayerSpan spanOf(const StepInput &in, const LayerTimes &t, const WeightCount &w)
     return std::max(compute, exchange) + kSlowedBeside * std::min(compute, exchange);
   };
   const double elements = w.plain + w.experts;
-  const DataExchange x = dataExchangeOf(in, w);
-  const Seconds forward = t.forward + streamTime(in.device, kGatherCopies * elements);
-  const Seconds back = t.back() + streamTime(in.device, (kGatherCopies + kReduceCopies) * elements);
+  DataExchange x = dataExchangeOf(in, w);
+  Bytes gatherCopies = kGatherCopies;
+  if (gathersOnce(in))
+    x.gather = {}, gatherCopies = {};
+  const Seconds forward = t.forward + streamTime(in.device, gatherCopies * elements);
+  const Seconds back = t.back() + streamTime(in.device, (gatherCopies + kReduceCopies) * elements);
   const bool again = in.layout.sharing == Sharing::Parameters;
   return {beside(forward, x.gather), beside(back, (again ? x.gather : Seconds()) + x.reduce)};
 }
@@ -203,10 +215,14 @@ StagePlan addPipeline(const StepInput &in, Prediction &out) {
   double owned = 0;
   for (int64_t rank = 0; rank < layout.pipeline; ++rank) {
     double mine = 0;
+    Seconds gathered;
     for (int64_t s = rank; s < stages; s += layout.pipeline)
-      for (int64_t i = plan.begins[s]; i < plan.begins[s + 1]; ++i)
+      for (int64_t i = plan.begins[s]; i < plan.begins[s + 1]; ++i) {
         mine += ownedOf(in, in.weightsOf(i));
+        gathered += gathersOnce(in) ? gatherOnceOf(in, in.weightsOf(i)) : Seconds();
+      }
     owned = std::max(owned, mine);
+    out.data = std::max(out.data, gathered);
     if (!exchangesEachTime(layout))
       out.data = std::max(out.data, exposedOn(in, plan, rank));
   }

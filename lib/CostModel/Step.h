@@ -54,6 +54,11 @@ DataExchange dataExchangeOf(const StepInput &in, const WeightCount &weights);
 
 /// Whether each micro-batch gathers parameters, or sums gradients.
 bool exchangesEachTime(const Layout &layout);
+/// Gathering new weights once.
+Seconds gatherOnceOf(const StepInput &in, const WeightCount &weights);
+/// Whether new weights are gathered behind the update alone, though each micro-batch sums
+/// gradients.
+bool gathersOnce(const StepInput &in);
 /// Forward and backward of a layer with such exchanges beside them.
 struct LayerSpan {
   Seconds forward, backward;

@@ -44,6 +44,9 @@ struct HostProfile {
   double hiddenExperts = 0;
   /// Gradients are summed, and parameters gathered, beside backward and forward.
   bool overlapsData = true;
+  /// Where gradients are shared (ZeRO-2), new weights are gathered once a step, behind the update,
+  /// and waited for; otherwise each micro-batch gathers them for its forward.
+  bool gathersOnce = false;
   /// Each parameter is a message of its own.
   bool exchangesTensors = false;
   /// Keys and values of other ranks come while scores of those at hand are computed.

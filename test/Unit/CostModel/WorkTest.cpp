@@ -81,6 +81,44 @@ TEST(Prediction, RecomputationMayEndBeforeTheLastProduct) {
   EXPECT_LT(layerTimes(block, *device, *host, layout).recompute, whole.forward);
 }
 
+TEST(Prediction, SharedGradientsMayGatherWeightsOnce) {
+  auto device = readDevice(CLEAVE_SHARE, "h100-sxm-80gb");
+  auto host = readHostProfile(CLEAVE_SHARE, "cleave-cpu");
+  ASSERT_TRUE(device.ok() && host.ok());
+  ASSERT_TRUE(host->gathersOnce);
+  const ModelWork work = workOfConfig(kLlama);
+  Layout layout = layoutOf(1);
+  layout.devices = layout.data = 4;
+  layout.sharing = Sharing::Gradients;
+  auto more = [&](int64_t micros) {
+    layout.globalBatch = layout.data * layout.microBatch * micros;
+    host->gathersOnce = false;
+    const Seconds each = predict(work, *device, *host, layout).step;
+    host->gathersOnce = true;
+    return each - predict(work, *device, *host, layout).step;
+  };
+  // With one micro-batch it is the same but for a copy; each further one gathers once more.
+  const Seconds further = more(2) - more(1);
+  EXPECT_GE(more(1).value, 0);
+  EXPECT_LT(more(1).value, 0.5 * further.value);
+  EXPECT_NEAR((more(8) - more(1)).value, 7 * further.value, 1e-9);
+}
+
+TEST(Prediction, KeysAndValuesOfContextRanksMayComeInTheOpen) {
+  auto device = readDevice(CLEAVE_SHARE, "h100-sxm-80gb");
+  auto host = readHostProfile(CLEAVE_SHARE, "megatron");
+  ASSERT_TRUE(device.ok() && host.ok());
+  const ModelWork work = workOfConfig(kLlama);
+  Layout layout = layoutOf(1);
+  layout.devices = layout.context = 4;
+  const KindWork &block = work.kinds[work.layers[1]];
+  const LayerTimes beside = layerTimes(block, *device, *host, layout);
+  host->overlapsContext = false;
+  const LayerTimes open = layerTimes(block, *device, *host, layout);
+  EXPECT_GT(open.forwardParts.context, beside.forwardParts.context);
+  EXPECT_EQ(open.backwardParts.context, 2 * open.forwardParts.context);
+}
+
 TEST(Prediction, ExpertsExchangeWhatARouterReadsToo) {
   // Rows go to their experts and come back, in the forward and in the backward.
   auto device = readDevice(CLEAVE_SHARE, "h100-sxm-80gb");

@@ -63,7 +63,7 @@ std::string experts(int layers, int hidden, int count) {
 }
 
 constexpr const char *kDevices[] = {"a100-sxm-80gb", "h100-sxm-80gb", "gb200-186gb"};
-constexpr const char *kHosts[] = {"megatron", "megatron-2021", "fsdp-eager"};
+constexpr const char *kHosts[] = {"megatron", "megatron-2021", "fsdp-eager", "cleave-cpu"};
 
 /// A bound of memory that some layouts are below, and some above.
 double middleOf(const SearchProblem &problem, std::mt19937 &random) {
@@ -106,7 +106,7 @@ TEST(Search, EqualsTheExhaustiveOneOnSmallProblems) {
   int problems = 0, feasible = 0, infeasible = 0;
   for (const std::string &model : models)
     for (int round = 0; round < 40; ++round) {
-      const Setting setting(model, kDevices[random() % 3], kHosts[random() % 3]);
+      const Setting setting(model, kDevices[random() % 3], kHosts[random() % 4]);
       SearchProblem problem =
           setting.problem(ranks[random() % 7], batches[random() % 6], int64_t(64) << (random() % 5),
                           0, int64_t(1) << (random() % 4));
