@@ -12,6 +12,9 @@ namespace cleave::rt {
 /// How often a thread that has a core of its own lets others run before it sleeps: some 50 µs.
 constexpr int yields = 100;
 
+/// How often a thread looks at a word before it pauses between looks: some 100 ns.
+constexpr int glances = 100;
+
 static void pauseBriefly() {
 #if defined(__x86_64__)
   _mm_pause();
@@ -26,6 +29,12 @@ uint32_t waitForChange(const std::atomic<uint32_t> &word, uint32_t old,
   if (now != old)
     return now;
   if (spin.count() > 0) {
+    // A partner who comes at the same time is there before a clock could be read.
+    for (int i = 0; i < glances; ++i) {
+      now = word.load(std::memory_order_acquire);
+      if (now != old)
+        return now;
+    }
     const auto deadline = std::chrono::steady_clock::now() + spin;
     do {
       // The clock costs as much as several pauses, so it is read now and then.
@@ -50,24 +59,25 @@ uint32_t waitForChange(const std::atomic<uint32_t> &word, uint32_t old,
 }
 
 bool Barrier::arriveAndWait(size_t self) {
-  std::atomic<uint32_t> &own = words[self].arrivals;
-  uint32_t before = own.load(std::memory_order_relaxed);
-  uint32_t meeting = 0;
-  do {
-    if (before & brokenBit)
-      return false;
-    meeting = (before + 1) & ~brokenBit;
-  } while (!own.compare_exchange_weak(before, meeting, std::memory_order_acq_rel,
-                                      std::memory_order_relaxed));
-  own.notify_all();
-  for (Word &word : words) {
+  const uint32_t before = own[self].arrivals, meeting = (before + 1) & ~brokenBit;
+  uint32_t expected = before;
+  // What else the word can be is broken.
+  if (!words[self].arrivals.compare_exchange_strong(expected, meeting, std::memory_order_acq_rel,
+                                                    std::memory_order_relaxed))
+    return false;
+  own[self].arrivals = meeting;
+  words[self].arrivals.notify_all();
+  for (size_t party = 0; party < words.size(); ++party) {
+    if (party == self)
+      continue;
+    const std::atomic<uint32_t> &word = words[party].arrivals;
     // A party is at most one meeting ahead: it needs this one to go on. One whose word broke
     // before it came will not come, for anyone; one that came before has come for all.
-    uint32_t seen = word.arrivals.load(std::memory_order_acquire);
+    uint32_t seen = word.load(std::memory_order_acquire);
     while ((seen & ~brokenBit) == before) {
       if (seen & brokenBit)
         return false;
-      seen = waitForChange(word.arrivals, seen, spin);
+      seen = waitForChange(word, seen, spin);
     }
   }
   return true;

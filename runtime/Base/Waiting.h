@@ -30,7 +30,7 @@ uint32_t waitForChange(const std::atomic<uint32_t> &word, uint32_t old,
 class Barrier {
 public:
   explicit Barrier(size_t parties, std::chrono::nanoseconds spin = defaultSpin)
-      : words(parties), spin(spin) {}
+      : words(parties), own(parties), spin(spin) {}
 
   size_t parties() const { return words.size(); }
 
@@ -61,7 +61,14 @@ private:
     std::atomic<uint32_t> arrivals{0};
   };
 
+  /// What a party knows of itself: its own word lies with those who read it last, and comes
+  /// back no faster than another's.
+  struct alignas(64) Own {
+    uint32_t arrivals = 0;
+  };
+
   std::vector<Word> words;
+  std::vector<Own> own;
   const std::chrono::nanoseconds spin;
 };
 

@@ -16,11 +16,12 @@ LocalGroup::LocalGroup(std::vector<int> members, std::chrono::nanoseconds spin)
 
 LocalGroup::LocalGroup(std::vector<int> members, size_t firstHere, size_t here,
                        std::chrono::nanoseconds spin)
-    : firstHere(firstHere), memberRanks(std::move(members)), addresses(here, Addresses(here)),
+    : firstHere(firstHere), memberRanks(std::move(members)), own(here, Own(here)),
       enter(here, spin), leave(here, spin) {}
 
 LocalGroup::Outcome LocalGroup::perform(size_t self, std::span<const LocalCall> parts,
                                         Status &failure) {
+  own[self].parts = parts;
   LocalMessage &message = enter.note<LocalMessage>(self);
   message.parts = parts;
   if (parts.size() == 1) {
@@ -30,7 +31,7 @@ LocalGroup::Outcome LocalGroup::perform(size_t self, std::span<const LocalCall> 
   if (!enter.arriveAndWait(self))
     return Outcome::Broken;
   // Every member compares the same calls and comes to the same result.
-  failure = compareCalls();
+  failure = compareCalls(self);
   if (failure.ok())
     failure = work(self);
   // What lies between the two meetings returns, if with an error.
@@ -46,17 +47,17 @@ static std::string describe(std::span<const LocalCall> parts) {
                      parts.size() > 1 ? fmt::format(" in {} parts", parts.size()) : "");
 }
 
-Status LocalGroup::compareCalls() const {
+Status LocalGroup::compareCalls(size_t self) const {
   const auto isLike = [](const LocalCall &a, const LocalCall &b) {
     return a.collective == b.collective && a.count == b.count && a.reduction == b.reduction &&
            a.root == b.root;
   };
   for (size_t r = 1; r < countHere(); ++r) {
-    if (std::ranges::equal(partsOf(0), partsOf(r), isLike))
+    if (std::ranges::equal(partsOf(0, self), partsOf(r, self), isLike))
       continue;
     Error error = internalError(
         fmt::format("ranks {} and {} made calls that do not match: {} and {}", membersHere()[0],
-                    membersHere()[r], describe(partsOf(0)), describe(partsOf(r))));
+                    membersHere()[r], describe(partsOf(0, self)), describe(partsOf(r, self))));
     error.kind = "comm.mismatch";
     return error;
   }
@@ -64,8 +65,8 @@ Status LocalGroup::compareCalls() const {
 }
 
 Status LocalGroup::work(size_t self) {
-  for (size_t part = 0; part < partCount(); ++part)
-    workOn(callsOf(part), self);
+  for (size_t part = 0; part < partCount(self); ++part)
+    workOn(callsOf(part, self), self);
   return {};
 }
 
@@ -103,7 +104,7 @@ void LocalGroup::allReduce(LocalCalls calls, size_t self) {
   // write into one line.
   constexpr size_t lineFloats = 16;
   const Chunk slice = chunkOf(0, mine.count, lineFloats, static_cast<unsigned>(self), ranks);
-  auto &[sources, targets] = addresses[self];
+  auto &[parts, sources, targets] = own[self];
   for (size_t r = 0; r < ranks; ++r)
     sources[r] = targets[r] = calls[r].receive + slice.begin;
   reduceTo(std::span(targets).first(ranks), std::span(sources).first(ranks),
@@ -113,7 +114,7 @@ void LocalGroup::allReduce(LocalCalls calls, size_t self) {
 void LocalGroup::reduceScatter(LocalCalls calls, size_t self) {
   const LocalCall &mine = calls[self];
   const size_t block = mine.count / calls.size();
-  std::vector<const float *> &sources = addresses[self].sources;
+  std::vector<const float *> &sources = own[self].sources;
   for (size_t r = 0; r < calls.size(); ++r)
     sources[r] = calls[r].send + self * block;
   reduceTo(std::span(&mine.receive, 1), std::span(sources).first(calls.size()), block,

@@ -40,17 +40,20 @@ struct LocalMessage {
 /// The calls of all members of a process for one part of a message, by member.
 class LocalCalls {
 public:
-  LocalCalls(const Barrier &meeting, size_t part) : meeting(&meeting), part(part) {}
+  /// `own`: the parts of member `self`, who reads them, and not where others do.
+  LocalCalls(const Barrier &meeting, size_t part, size_t self, std::span<const LocalCall> own)
+      : meeting(&meeting), part(part), self(self), own(own) {}
 
   size_t size() const { return meeting->parties(); }
   const LocalCall &operator[](size_t member) const {
-    return meeting->note<LocalMessage>(member).parts[part];
+    return member == self ? own[part] : meeting->note<LocalMessage>(member).parts[part];
   }
   const LocalCall &front() const { return (*this)[0]; }
 
 private:
   const Barrier *meeting;
-  size_t part;
+  size_t part, self;
+  std::span<const LocalCall> own;
 };
 
 class LocalGroup {
@@ -83,34 +86,41 @@ protected:
 
   /// Members here, in the order of the group.
   size_t countHere() const { return enter.parties(); }
-  size_t partCount() const { return partsOf(0).size(); }
-  LocalCalls callsOf(size_t part) const { return {enter, part}; }
+  /// Of the message in progress; the same whoever `self` is, but quickest for who asks.
+  size_t partCount(size_t self = 0) const { return own[self].parts.size(); }
+  LocalCalls callsOf(size_t part, size_t self = 0) const {
+    return {enter, part, self, own[self].parts};
+  }
 
   /// Position in the group of the first member here.
   const size_t firstHere;
 
 private:
-  /// What a member reduces, and where to, by member. They change in each call, so room
-  /// behind them keeps those of two members off one cache line.
-  struct alignas(64) Addresses {
-    explicit Addresses(size_t members)
+  /// What only one member uses.
+  struct alignas(64) Own {
+    explicit Own(size_t members)
         : sources(members + lineAddresses), targets(members + lineAddresses) {}
+    /// Addresses change in each call: room behind them keeps those of two members off one
+    /// cache line.
     static constexpr size_t lineAddresses = 64 / sizeof(float *);
 
+    /// Its message.
+    std::span<const LocalCall> parts;
+    /// What it reduces, and where to, by member.
     std::vector<const float *> sources;
     std::vector<float *> targets;
   };
 
-  std::span<const LocalCall> partsOf(size_t member) const {
-    return enter.note<LocalMessage>(member).parts;
+  std::span<const LocalCall> partsOf(size_t member, size_t self) const {
+    return member == self ? own[self].parts : enter.note<LocalMessage>(member).parts;
   }
-  Status compareCalls() const;
+  Status compareCalls(size_t self) const;
   void workOn(LocalCalls calls, size_t self);
   void allReduce(LocalCalls calls, size_t self);
   void reduceScatter(LocalCalls calls, size_t self);
 
   const std::vector<int> memberRanks;
-  std::vector<Addresses> addresses;
+  std::vector<Own> own;
   /// `leave` is never broken.
   Barrier enter, leave;
 };

@@ -16,22 +16,31 @@ namespace cleave::rt {
 
 void RankPosition::begin(Lane lane, const char *what, std::string_view purpose) {
   Place &place = places[static_cast<size_t>(lane)];
-  {
+  // Nobody else writes it.
+  if (place.collective != what || place.purpose != purpose) {
     const std::lock_guard<std::mutex> lock(mutex);
     place.collective = what;
     place.purpose = purpose;
   }
-  progress.fetch_add(1, std::memory_order_relaxed);
-  place.waiting.store(true, std::memory_order_release);
+  place.begun.store(place.begun.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 void RankPosition::end(Lane lane) {
-  places[static_cast<size_t>(lane)].waiting.store(false, std::memory_order_release);
-  progress.fetch_add(1, std::memory_order_relaxed);
+  Place &place = places[static_cast<size_t>(lane)];
+  place.ended.store(place.begun.load(std::memory_order_relaxed), std::memory_order_release);
+}
+
+uint64_t RankPosition::progress() const {
+  uint64_t sum = 0;
+  for (const Place &place : places)
+    sum +=
+        place.begun.load(std::memory_order_acquire) + place.ended.load(std::memory_order_acquire);
+  return sum;
 }
 
 bool RankPosition::isWaiting() const {
-  return places[static_cast<size_t>(awaiting ? Lane::Beside : Lane::Main)].waiting;
+  const Place &place = places[static_cast<size_t>(awaiting ? Lane::Beside : Lane::Main)];
+  return place.ended.load(std::memory_order_acquire) != place.begun.load(std::memory_order_acquire);
 }
 
 std::string RankPosition::collectiveText() const {

@@ -25,14 +25,14 @@ public:
   std::atomic<uint64_t> step{0};
   /// The rank's body has returned.
   std::atomic<bool> left{false};
-  /// Collectives and transfers begun and ended.
-  std::atomic<uint64_t> progress{0};
   /// The rank waits for what runs beside.
   std::atomic<bool> awaiting{false};
 
   /// `what`: a text that lives on.
   void begin(Lane lane, const char *what, std::string_view purpose);
   void end(Lane lane);
+  /// Collectives and transfers begun and ended.
+  uint64_t progress() const;
   /// Whether the rank is in a collective or a transfer, which may wait for others.
   bool isWaiting() const;
   /// The collective or transfer in progress, or the last one: "all_reduce of
@@ -42,7 +42,8 @@ public:
 
 private:
   struct Place {
-    std::atomic<bool> waiting{false};
+    /// Counts that only the lane's thread changes.
+    std::atomic<uint64_t> begun{0}, ended{0};
     const char *collective = nullptr;
     std::string purpose;
   };

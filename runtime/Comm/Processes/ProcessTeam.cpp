@@ -63,7 +63,7 @@ private:
     const RankPosition *shown = nullptr;
     for (int rank = threads.first(); rank < threads.first() + threads.count(); ++rank) {
       const RankPosition &position = threads.position(rank);
-      result.progress += position.progress;
+      result.progress += position.progress();
       result.anyWaits = result.anyWaits || position.isWaiting();
       result.anyEnded = result.anyEnded || position.left;
       result.noneRuns = result.noneRuns && (position.isWaiting() || position.left);
