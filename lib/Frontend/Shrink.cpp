@@ -140,6 +140,9 @@ static std::optional<ShrunkModel> tried(const ModelDescription &model, const Siz
                            std::pair(Role::HeadDim, s.headDim)})
     if (const int64_t *want = find(sizes, role); want && *want != has)
       return std::nullopt;
+  // A head is turned by pairs of its elements: what has none is another model.
+  if (s.headDim % 2 != 0 && model.sizes.headDim % 2 == 0)
+    return std::nullopt;
   auto sameKind = [](const LayerSummary &a, const LayerSummary &b) { return a.kind == b.kind; };
   if (!std::ranges::equal(read->layers, model.layers, sameKind))
     return std::nullopt;

@@ -24,6 +24,12 @@ static void takeCores(cost::Device &device, int64_t cores) {
 }
 
 rt::StatusOr<cost::Device> deviceOf(const Cluster &cluster, const std::string &share) {
+  if (cluster.hardwareFile.empty() && cluster.device.empty())
+    return rt::userError("device.unknown", "the cluster's file does not say what its devices are")
+        .withGiven("no \"device\"")
+        .withRule("times are predicted for a device that share/hardware describes")
+        .suggest("\"device\": \"h100-sxm-80gb\" in the cluster's file")
+        .suggest("--hardware FILE, a description of it");
   CLEAVE_RT_ASSIGN_OR_RETURN(cost::Device device, cluster.hardwareFile.empty()
                                                       ? cost::readDevice(share, cluster.device)
                                                       : cost::readDeviceFile(cluster.hardwareFile));

@@ -142,6 +142,23 @@ class Planning(harness.Case):
                 texts.append(file.read())
         self.assertEqual(*texts)
 
+    def test_what_is_asked_twice_is_asked_alike(self):
+        command = [CLEAVE, "plan", self.written(config(), "config"), "--cluster", "local:2",
+                   "--global-batch", "8", "--micro-batch", "2", "--pin"]
+        self.refused(command + ["micro_batch=1"], "plan.conflict", says=("--micro-batch 2",))
+        self.assertEqual(run(command + ["micro_batch=2"]).returncode, 0)
+
+    def test_a_cluster_without_a_device_is_refused_by_its_key(self):
+        cluster = self.written({"nodes": 1, "devices_per_node": 2}, "cluster")
+        self.refused([CLEAVE, "plan", self.written(config(), "config"), "--cluster", cluster,
+                      "--global-batch", "8"], "device.unknown", says=("h100-sxm-80gb",))
+
+    def test_a_refusal_suggests_something_though_nothing_helps_alone(self):
+        error = self.plan(config(), self.cluster(device_memory=20000), "--global-batch", "1",
+                          "--forbid", "micro_batch=1", fails=True)
+        self.assertEqual(error["kind"], "plan.infeasible")
+        self.assertTrue(error["suggestions"])
+
     def test_i03_infeasible_names_what_conflicts(self):
         one = self.cluster(device="cpu", device_memory=1e6)
         for precision, state in (("fp32", 16 * T0_PARAMETERS), ("bf16", 18 * T0_PARAMETERS)):

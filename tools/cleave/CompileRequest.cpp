@@ -214,6 +214,14 @@ rt::Status readPlanOptions(const CommandLine &line, CompileRequest &request) {
   }
   CLEAVE_RT_RETURN_IF_ERROR(readHardware(line.text("hardware"), request.cluster));
   CLEAVE_RT_ASSIGN_OR_RETURN(request.plan.pins, parsePins(line.text("pin")));
+  if (const auto &pinned = request.plan.pins.microBatch;
+      pinned && line.has("micro-batch") && request.recipe.microBatch &&
+      static_cast<int64_t>(*request.recipe.microBatch) != *pinned)
+    return rt::userError("plan.conflict", "the micro-batch is asked for twice")
+        .withGiven(fmt::format("--micro-batch {} --pin micro_batch={}", *request.recipe.microBatch,
+                               *pinned))
+        .withRule("a value is given once, or alike")
+        .suggest(fmt::format("leave out --micro-batch {}", *request.recipe.microBatch));
   if (request.recipe.microBatch && !request.plan.pins.microBatch)
     request.plan.pins.microBatch = *request.recipe.microBatch;
   return rt::Status::success();

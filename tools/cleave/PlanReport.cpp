@@ -383,6 +383,10 @@ rt::Error infeasibleError(mlir::ModuleOp module, const SearchProblem &problem,
   }
   if (isLarge)
     error.suggestions.push_back("more ranks, or a smaller micro-batch where it is pinned");
+  if (error.suggestions.empty())
+    error.suggestions.push_back(
+        fmt::format("leave out {}, and ask again: what else is asked cannot hold together either",
+                    fmt::join(why.conflict, ", ")));
   for (const std::string &member : why.conflict)
     error.notes.push_back({{}, "in conflict: " + member});
   return error;
