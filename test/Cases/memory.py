@@ -3,9 +3,13 @@ import array
 import json
 import os
 import re
+import sys
 
 import harness
 from harness import config, golden, llama, random_ids, recipe
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../Golden"))
+import spread
 
 SLOTS = ("value", "gradient", "moment1", "moment2")
 GIB = 2 ** 30
@@ -49,6 +53,30 @@ class Memory(harness.Case):
                              ["--profile", "avx512"])
         self.assertRegex(exec_, r'exec.launch "layers.\*/nn.cast" \S+\(<weights \+ \d+, 16384 '
                                 r'step 16384>, <arena \+ \d+, 8192>\)')
+
+    def test_b01_a_plan_says_what_its_program_takes(self):
+        """Over layouts that are compiled and trained elsewhere: not under the program's memory, and
+        at most 3 % over it, whichever rank has most."""
+        model = self.written(config(), "config")
+        layouts = spread.spread(experts=False, even=True)[::6]
+        self.assertGreater(len(layouts), 8)
+        for layout in layouts:
+            ranks, pins = f"local:{spread.ranks(layout)}", spread.pins(layout)
+            with self.subTest(ranks=ranks, pins=pins):
+                plan = self.path("plan.mlir")
+                found = harness.run([harness.CLEAVE, "plan", model, "--cluster", ranks, "--pin", pins,
+                                     "--global-batch", "8", "--seq-len", "32", "--json", "-o", plan])
+                self.assertEqual(found.returncode, 0, found.stdout)
+                image = harness.run([harness.CLEAVE, "compile", model, "--cluster", ranks, "--plan", plan,
+                                     "--emit=image"])
+                self.assertEqual(image.returncode, 0, image.stderr)
+                image = json.loads(image.stdout)
+                most = max(sum(segment["bytes"] * segment.get("copies", 1)
+                               for segment in program["segments"])
+                           for program in image.get("programs", [image]))
+                said = json.loads(found.stdout)["plan"]["memory"]
+                self.assertLessEqual(most, said)
+                self.assertLessEqual(said, 1.03 * most)
 
     def test_b01_items_are_listed(self):
         binary = self.compiled(golden("t0", "config.json"))

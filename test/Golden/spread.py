@@ -89,18 +89,21 @@ def ranks(layout):
     return layout["dp"] * layout["cp"] * layout["tp"] * layout["pp"]
 
 
-def text(layout):
-    pins = [f"{key}={layout[key]}" for key in ("dp", "cp", "tp", "pp")]
-    pins += [f"{key}={layout[key]}" for key in ("zero", "ep", "sp") if layout[key] > (key == "ep")]
-    pins += ["vocab=0"] if not layout["vocab"] else []
-    pins += [f"zero_group={layout['zero_group']}"] if layout["zero_group"] else []
-    pins += ["recompute=full"] if layout["recompute"] == "full" else []
+def pins(layout):
+    given = [f"{key}={layout[key]}" for key in ("dp", "cp", "tp", "pp")]
+    given += [f"{key}={layout[key]}" for key in ("zero", "ep", "sp") if layout[key] > (key == "ep")]
+    given += ["vocab=0"] if not layout["vocab"] else []
+    given += [f"zero_group={layout['zero_group']}"] if layout["zero_group"] else []
+    given += ["recompute=full"] if layout["recompute"] == "full" else []
     if layout["schedule"]:
-        pins.append(f"schedule={layout['schedule']}")
-    pins.append(f"micro_batch={layout['micro_batch']}")
+        given.append(f"schedule={layout['schedule']}")
+    return ",".join([*given, f"micro_batch={layout['micro_batch']}"])
+
+
+def text(layout):
     pieces = {"": "", "tokens": f":batch={layout['micro_batch']}",
               "vocab": f":vocab={4 if layout['zero'] else 3}"}
-    return f"{ranks(layout)}:{','.join(pins)}{pieces[layout['pieces']]}"
+    return f"{ranks(layout)}:{pins(layout)}{pieces[layout['pieces']]}"
 
 
 if __name__ == "__main__":
