@@ -185,6 +185,11 @@ SearchSpace::SearchSpace(const SearchProblem &problem)
   for (const Ban &ban : problem.bans)
     if (ban.field != "zero" && ban.field != "zero_group" && ban.field != "overlap")
       early.push_back(ban);
+  // Also where nothing is won by it.
+  if (llvm::any_of(problem.bans,
+                   [](const Ban &ban) { return ban.field == "overlap" && ban.value == "0"; }) &&
+      !pins.overlap)
+    pins.overlap = true;
   // Buckets are of exchanges beside the computation.
   if (pins.bucketMegabytes && !pins.overlap)
     pins.overlap = true;

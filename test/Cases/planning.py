@@ -148,6 +148,11 @@ class Planning(harness.Case):
         self.refused(command + ["micro_batch=1"], "plan.conflict", says=("--micro-batch 2",))
         self.assertEqual(run(command + ["micro_batch=2"]).returncode, 0)
 
+    def test_forbidden_without_means_with(self):
+        banned, pinned = (self.plan(config(), "local:2", "--global-batch", "8", *asked)["plan"]
+                          for asked in (("--forbid", "overlap=0"), ("--pin", "overlap=1")))
+        self.assertEqual(banned["layout"], pinned["layout"])
+
     def test_a_cluster_without_a_device_is_refused_by_its_key(self):
         cluster = self.written({"nodes": 1, "devices_per_node": 2}, "cluster")
         self.refused([CLEAVE, "plan", self.written(config(), "config"), "--cluster", cluster,
