@@ -2,6 +2,8 @@
 
 #include "cleave/Planner/Machines.h"
 
+#include <algorithm>
+
 namespace cleave {
 
 /// Of accelerators: what their allocators reserve above what is used at a time, and what the
@@ -63,7 +65,8 @@ double usableMemory(const Cluster &cluster) {
 }
 
 double usableMemory(double bytes) {
-  return bytes <= kContext ? bytes : (bytes - kContext) / kReserved;
+  // What is smaller than a driver's context is no accelerator; more is never less.
+  return std::max(std::min(bytes, kContext), (bytes - kContext) / kReserved);
 }
 
 double memoryWith(const Cluster &cluster, double usable) {

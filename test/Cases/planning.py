@@ -259,6 +259,14 @@ class Planning(harness.Case):
         for field in ("dp", "tp", "cp", "pp", "zero", "sp", "recompute", "overlap", "micro_batch"):
             line = next(row for row in text.splitlines() if row.split()[:1] == [field])
             self.assertRegex(line, r"%|at least|no other")
+        done = json.loads(run([CLEAVE, "explain", plan, "--json"]).stdout)
+        self.assertTrue(done["at_hand"]["is_best"])
+        self.assertEqual(done["at_hand"]["plan"]["layout"], done["plan"]["layout"])
+        for decision in done["decisions"]:
+            line = next(row for row in text.splitlines() if row.split()[:1] == [decision["field"]])
+            if "more" in decision:
+                self.assertIn(f"{100 * decision['more']:+.2f} %", line)
+                self.assertGreaterEqual(decision["more"], 0)
         done = run([CLEAVE, "explain", plan, "--why-not", "tp=4", "--json"])
         self.assertEqual(done.returncode, 0, done.stderr)
         other = json.loads(done.stdout)["compared"][0]["best"]

@@ -68,27 +68,37 @@ static rt::StatusOr<std::unique_ptr<PlanTask>> taskOf(const std::string &file, C
   return task;
 }
 
-/// One line for each field: what was chosen, and the best without it.
-static std::string decisionsText(const SearchProblem &asked, const PricedChoice &chosen) {
-  std::string text = "\neach decision, and the best plan without it\n";
+/// What was chosen in each field, and the best without it.
+static std::vector<Decision> decisionsOf(const SearchProblem &asked, const PricedChoice &chosen) {
+  std::vector<Decision> decisions;
   for (const ChoiceField &field : choiceFields()) {
-    const std::string value = field.text(chosen.choice);
+    Decision &d = decisions.emplace_back();
+    d.field = field.name;
+    d.value = field.text(chosen.choice);
+    d.isNeutral = d.value == field.neutral;
     SearchProblem problem = asked;
-    const bool isNeutral = value == field.neutral;
-    problem.bans.push_back({std::string(field.name), value});
-    const SearchResult found = search(problem);
-    if (found.best.empty()) {
-      const auto smallest = smallestChoice(problem);
-      text += fmt::format(
-          "{:<12} {:<12} {}\n", field.name, value,
-          smallest    ? fmt::format("any other needs at least {:.2f} GB", smallest->bytes / 1e9)
-          : isNeutral ? "there is no other"
-                      : "no other value keeps the rules");
-      continue;
-    }
-    const PricedChoice &other = found.best.front();
-    text += fmt::format("{:<12} {:<12} {:>+8.2f} %  {}\n", field.name, value,
-                        100 * (other.seconds() / chosen.seconds() - 1), textOf(other.choice));
+    problem.bans.push_back({d.field, d.value});
+    if (const SearchResult found = search(problem); !found.best.empty())
+      d.other = found.best.front();
+    else if (const auto smallest = smallestChoice(problem))
+      d.needs = smallest->bytes;
+  }
+  return decisions;
+}
+
+/// A line for each.
+static std::string decisionsText(const PlanReport &report) {
+  std::string text = "\neach decision, and the best plan without it\n";
+  for (const Decision &d : report.decisions) {
+    text += fmt::format("{:<12} {:<12} ", d.field, d.value);
+    if (d.other)
+      text +=
+          fmt::format("{:>+8.2f} %  {}\n", 100 * (d.other->seconds() / report.best().seconds() - 1),
+                      textOf(d.other->choice));
+    else if (d.needs)
+      text += fmt::format("any other needs at least {:.2f} GB\n", *d.needs / 1e9);
+    else
+      text += d.isNeutral ? "there is no other\n" : "no other value keeps the rules\n";
   }
   return text;
 }
@@ -99,19 +109,29 @@ static void writeJson(const PlanReport &report) {
   std::fputs((out.take() + "\n").c_str(), stdout);
 }
 
-/// How the plan at hand, which may have been edited, is priced beside the one that is found, whose
-/// plan says `best`.
-static std::string handText(const SearchProblem &problem, const PlanReport &report,
-                            const Choice &best, const Choice &choice,
-                            const std::vector<int64_t> &begins,
-                            std::optional<LaidOutMemory> memory) {
-  if (auto broken = brokenRule(problem, choice))
-    return fmt::format("the plan is none that the search knows: {}\n", *broken);
-  PricedChoice hand = priceWithStages(problem, choice, begins);
-  hand.laidOut = std::move(memory);
-  return choice == best
-             ? fmt::format("the plan is the best one: {:.4g} s a step\n", hand.seconds())
-             : "the best plan, and the one at hand\n" + choicesText({&report.best(), &hand});
+/// The plan at hand, which may have been edited, as it is priced; `best`: what the plan that is
+/// found says.
+static PlanAtHand atHandOf(const SearchProblem &problem, const Choice &best, const Choice &choice,
+                           const std::vector<int64_t> &begins,
+                           std::optional<LaidOutMemory> memory) {
+  PlanAtHand hand;
+  hand.broken = brokenRule(problem, choice);
+  if (hand.broken)
+    return hand;
+  hand.priced = priceWithStages(problem, choice, begins);
+  hand.priced->laidOut = std::move(memory);
+  hand.isBest = choice == best;
+  return hand;
+}
+
+static std::string handText(const PlanReport &report) {
+  const PlanAtHand &hand = *report.atHand;
+  if (hand.broken)
+    return fmt::format("the plan is none that the search knows: {}\n", *hand.broken);
+  return hand.isBest
+             ? fmt::format("the plan is the best one: {:.4g} s a step\n", hand.priced->seconds())
+             : "the best plan, and the one at hand\n" +
+                   choicesText({&report.best(), &*hand.priced});
 }
 
 rt::Status runExplain(const Words &words) {
@@ -142,21 +162,19 @@ rt::Status runExplain(const Words &words) {
   if (line.has("why-not")) {
     CLEAVE_RT_ASSIGN_OR_RETURN(report.compared, compareWith(*task, line.text("why-not")));
   }
+  // As it is read from its plan: what decides nothing is not in one.
+  CLEAVE_RT_ASSIGN_OR_RETURN(const auto best, task->planOf(report.best()));
+  report.atHand =
+      atHandOf(problem, choiceOf(solutionOf(*best)), choice, begins, task->layOut(file));
+  if (report.compared.empty())
+    report.decisions = decisionsOf(problem, report.best());
   if (line.json()) {
     writeJson(report);
     return rt::Status::success();
   }
-  // As it is read from its plan: what decides nothing is not in one.
-  CLEAVE_RT_ASSIGN_OR_RETURN(const auto best, task->planOf(report.best()));
-  std::fputs(
-      handText(problem, report, choiceOf(solutionOf(*best)), choice, begins, task->layOut(file))
-          .c_str(),
-      stdout);
-  if (!report.compared.empty()) {
-    std::fputs(comparedText(report).c_str(), stdout);
-    return rt::Status::success();
-  }
-  std::fputs((planText(report) + decisionsText(problem, report.best())).c_str(), stdout);
+  const std::string why =
+      report.compared.empty() ? planText(report) + decisionsText(report) : comparedText(report);
+  std::fputs((handText(report) + why).c_str(), stdout);
   return rt::Status::success();
 }
 

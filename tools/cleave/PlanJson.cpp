@@ -131,6 +131,34 @@ static void writeCompared(rt::JsonWriter &out, const PlanReport &r) {
   out.endArray();
 }
 
+static void writeAtHand(rt::JsonWriter &out, const PlanAtHand &hand) {
+  out.key("at_hand").beginObject();
+  out.key("is_best").value(hand.isBest);
+  if (hand.broken)
+    out.key("not_searched").value(*hand.broken);
+  if (hand.priced) {
+    out.key("plan");
+    writePriced(out, *hand.priced);
+  }
+  out.endObject();
+}
+
+static void writeDecisions(rt::JsonWriter &out, const PlanReport &r) {
+  out.key("decisions").beginArray();
+  for (const Decision &d : r.decisions) {
+    out.beginObject().key("field").value(d.field).key("value").value(d.value);
+    if (d.other) {
+      out.key("more").value(d.other->seconds() / r.best().seconds() - 1);
+      out.key("without");
+      writePriced(out, *d.other);
+    } else if (d.needs) {
+      out.key("without_needs_memory").value(*d.needs);
+    }
+    out.endObject();
+  }
+  out.endArray();
+}
+
 void writePlanJson(rt::JsonWriter &out, const PlanReport &r) {
   const PlanRequest &request = r.task.request.plan;
   const auto tokens = static_cast<double>(request.globalBatch * request.sequence);
@@ -176,6 +204,10 @@ void writePlanJson(rt::JsonWriter &out, const PlanReport &r) {
   writeList(out, "next", r.result.best);
   writeList(out, "pareto", r.result.pareto);
   writeCompared(out, r);
+  if (r.atHand)
+    writeAtHand(out, *r.atHand);
+  if (!r.decisions.empty())
+    writeDecisions(out, r);
   const SearchCounts &c = r.result.counts;
   out.key("search").beginObject();
   out.key("space").value(r.space).key("bounded").value(c.bounded);

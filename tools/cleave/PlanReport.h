@@ -28,6 +28,25 @@ struct ComparedChoice {
 /// none. Errors: those of pins.
 rt::StatusOr<std::vector<ComparedChoice>> compareWith(PlanTask &task, const std::string &text);
 
+/// One field of a plan, and what it would take to have another value in it.
+struct Decision {
+  std::string field, value;
+  /// Whether the value is what the field has where nothing is decided.
+  bool isNeutral = false;
+  /// The best plan without the value.
+  std::optional<PricedChoice> other;
+  /// Where nothing fits without it, the bytes that a rank needs at least.
+  std::optional<double> needs;
+};
+
+/// The plan that `explain` was given, as it is now.
+struct PlanAtHand {
+  /// Why it is none of those that are searched.
+  std::optional<std::string> broken;
+  std::optional<PricedChoice> priced;
+  bool isBest = false;
+};
+
 struct PlanReport {
   const PlanTask &task;
   const SearchResult &result;
@@ -35,6 +54,9 @@ struct PlanReport {
   int64_t space = 0;
   double spent = 0;
   std::vector<ComparedChoice> compared;
+  /// Of `explain`.
+  std::vector<Decision> decisions = {};
+  std::optional<PlanAtHand> atHand = {};
 
   const PricedChoice &best() const { return result.best.front(); }
 };
