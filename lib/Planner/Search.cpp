@@ -5,6 +5,7 @@
 #include "lib/Planner/SearchSpace.h"
 #include "llvm/ADT/STLExtras.h"
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <queue>
 
@@ -61,7 +62,7 @@ public:
   bool canImprove(const Choice &choice, double bound, double bytes) const {
     const auto same = llvm::find_if(
         best, [&](const PricedChoice &b) { return meshOf(b.choice) == meshOf(choice); });
-    const bool isFast = same != best.end() ? bound <= same->seconds() : !isAbove(bound);
+    const bool isFast = !isAbove(bound) && (same == best.end() || bound <= same->seconds());
     return isFast || (options.pareto && llvm::none_of(front, [&](const PricedChoice &f) {
                         return f.seconds() <= bound && f.bytes() <= bytes;
                       }));
@@ -69,7 +70,7 @@ public:
 
   /// Whether all that take at least `bound` are slower than all that will be reported by time.
   bool isAbove(double bound) const {
-    return best.size() == options.top && bound > best.back().seconds();
+    return bound > options.atMost || (best.size() == options.top && bound > best.back().seconds());
   }
 
   std::vector<PricedChoice> best, front;
@@ -134,7 +135,8 @@ private:
   bool isLate(std::chrono::steady_clock::time_point start) const {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     // Something is always found, if it is there at all.
-    return options.timeLimit > 0 && spent.count() > options.timeLimit && !best.best.empty();
+    return options.timeLimit > 0 && spent.count() > options.timeLimit &&
+           (!best.best.empty() || std::isfinite(options.atMost));
   }
 
   bool fits(double bytes) const { return problem.memory <= 0 || bytes <= problem.memory; }

@@ -14,7 +14,9 @@
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 #include <unistd.h>
 
 namespace cleave::tool {
@@ -58,25 +60,35 @@ static rt::StatusOr<bool> isForCost(const CommandLine &line) {
 /// least; of equal ones the largest.
 static SearchResult searchCheapest(PlanTask &task, const SearchOptions &options) {
   const int64_t all = task.request.cluster->nodes;
-  SearchResult cheapest;
+  const auto start = std::chrono::steady_clock::now();
+  bool complete = true;
+  // One limit for all of them.
+  const auto limited = [&](SearchOptions one) {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    if (one.timeLimit > 0)
+      one.timeLimit = std::max(one.timeLimit - spent.count(), 1e-3);
+    return one;
+  };
   int64_t chosen = all;
+  double cost = std::numeric_limits<double>::infinity();
   for (int64_t nodes = all; nodes >= 1; --nodes) {
     if (all % nodes != 0)
       continue;
     task.takeNodes(nodes);
     SearchProblem problem = task.problem();
-    SearchResult found = task.find(problem, options);
-    if (found.best.empty())
+    const auto times = static_cast<double>(nodes);
+    const SearchResult found =
+        task.find(problem, limited({1, false, options.timeLimit, cost / times}));
+    complete &= found.complete;
+    if (found.best.empty() || found.best.front().seconds() * times >= cost)
       continue;
-    const auto costOf = [](const SearchResult &r, int64_t n) {
-      return r.best.front().seconds() * static_cast<double>(n);
-    };
-    if (cheapest.best.empty() || costOf(found, nodes) < costOf(cheapest, chosen)) {
-      cheapest = std::move(found);
-      chosen = nodes;
-    }
+    cost = found.best.front().seconds() * times;
+    chosen = nodes;
   }
   task.takeNodes(chosen);
+  SearchProblem problem = task.problem();
+  SearchResult cheapest = task.find(problem, limited(options));
+  cheapest.complete &= complete;
   if (chosen == all)
     return cheapest;
   auto given = std::find(task.words.begin(), task.words.end(), "--nodes");

@@ -26,6 +26,7 @@
 #include "cleave/Planner/LaidOut.h"
 #include "cleave/Planner/Planner.h"
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 
@@ -104,6 +105,8 @@ struct SearchOptions {
   bool pareto = false;
   /// Seconds; 0: none. The only thing that may make two answers differ.
   double timeLimit = 0;
+  /// Seconds of a step above which a layout is of no interest: then nothing may be found.
+  double atMost = std::numeric_limits<double>::infinity();
 };
 
 struct SearchCounts {
