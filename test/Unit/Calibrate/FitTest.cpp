@@ -135,8 +135,10 @@ TEST(Fit, OneCoreKeepsTheLinksOfTheBase) {
   EXPECT_NE(describe(device, timings, {}, "").find("there is one core"), std::string::npos);
 }
 
+/// A file of the test that runs: others run beside it.
 std::string written(const std::string &text) {
-  const std::string path = testing::TempDir() + "/calibrated.json";
+  const char *test = testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::string path = testing::TempDir() + "/calibrated-" + test + ".json";
   EXPECT_TRUE(rt::writeFileAtomically(path, text).ok());
   return path;
 }
