@@ -92,7 +92,7 @@ class Memory(harness.Case):
             # What a process and its libraries have beside segments.
             self.assertLess(peak, predicted + 64e6)
             return peak, predicted
-        for pins in (None, "recompute=full"):
+        for pins in ("recompute=none", "recompute=full"):
             small = measured(16, pins)
             for batch in (64, 128, 256):
                 with self.subTest(pins=pins, batch=batch):
