@@ -1,8 +1,7 @@
 //===- LaidOutTest.cpp - The search beside a target that lays plans out --------===//
 
-#include "cleave/Frontend/Model.h"
+#include "Setting.h"
 #include "cleave/Planner/Relax.h"
-#include "cleave/Planner/Search.h"
 #include <gtest/gtest.h>
 
 namespace cleave {
@@ -28,25 +27,9 @@ public:
 
 class LaidOut : public testing::Test {
 protected:
-  LaidOut() : context(mlir::MLIRContext::Threading::DISABLED) {
-    auto description = frontend::readModelText(
-        R"({"model_type": "llama", "hidden_size": 512, "num_hidden_layers": 5,
-            "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 1536,
-            "vocab_size": 8000, "max_position_embeddings": 2048, "tie_word_embeddings": false})",
-        "config.json");
-    EXPECT_TRUE(description.ok());
-    module = frontend::importModel(*description, context);
-    work = *cost::workOf(*module);
-    device = *cost::readDevice(CLEAVE_SHARE, "cpu");
-    host = *cost::readHostProfile(CLEAVE_SHARE, "cleave-cpu");
-    limits = limitsOf(*module);
-  }
-
   SearchProblem problem(double memory) const {
-    SearchProblem out{work, device, host, limits, {}, {}, memory, 8};
-    out.request.ranks = 4;
-    out.request.globalBatch = 16;
-    out.request.sequence = 256;
+    SearchProblem out = setting.problem(4, 16, 256, memory);
+    out.request.narrow = false;
     return out;
   }
 
@@ -63,12 +46,11 @@ protected:
     return best;
   }
 
-  mlir::MLIRContext context;
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-  cost::ModelWork work;
-  cost::Device device;
-  cost::HostProfile host;
-  ModelLimits limits;
+  const Setting setting{
+      R"({"model_type": "llama", "hidden_size": 512, "num_hidden_layers": 5,
+          "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 1536,
+          "vocab_size": 8000, "max_position_embeddings": 2048, "tie_word_embeddings": false})",
+      "cpu", "cleave-cpu"};
 };
 
 TEST_F(LaidOut, TheBestThatFitsIsTaken) {
