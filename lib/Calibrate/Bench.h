@@ -75,11 +75,12 @@ private:
 /// Memory that takes turns, so that what a call reads has left the nearest caches, as in a step.
 class Turns {
 public:
-  static rt::StatusOr<Turns> make(size_t floats);
+  /// Turns among `floats`; one that is larger is the same each time, up to `largest`.
+  static rt::StatusOr<Turns> make(size_t floats, size_t largest = 0);
   /// A piece of so many floats, another one each time as far as there are.
   float *next(size_t floats) {
     const size_t aligned = (floats + 15) / 16 * 16;
-    if (at + aligned > memory.size())
+    if (at + aligned > turn)
       at = 0;
     float *piece = memory.data() + at;
     at += aligned;
@@ -88,7 +89,7 @@ public:
 
 private:
   Floats memory;
-  size_t at = 0;
+  size_t turn = 0, at = 0;
 };
 
 /// One family each.

@@ -74,6 +74,20 @@ static void rates(rt::JsonWriter &w, const std::map<cost::Width, cost::Operation
       number(w, widthName(width), rate.value);
 }
 
+static void writeTables(rt::JsonWriter &w, std::string_view key,
+                        const std::map<cost::Width, cost::ProductTables> &of) {
+  w.key(key).beginObject();
+  for (const auto &[width, tables] : of) {
+    w.key(widthName(width)).beginObject();
+    table(w, "plain", tables.plain);
+    table(w, "weights", tables.weights);
+    table(w, "picked", tables.picked);
+    table(w, "picked_weights", tables.pickedWeights);
+    w.endObject();
+  }
+  w.endObject();
+}
+
 static void writeProduct(rt::JsonWriter &w, const cost::ProductCurve &product,
                          const std::string &how, bool narrow) {
   w.beginObject().key("rate").beginObject();
@@ -83,19 +97,15 @@ static void writeProduct(rt::JsonWriter &w, const cost::ProductCurve &product,
   number(w, "wave_exponent", 1);
   number(w, "start", product.start.value);
   number(w, "whole", product.whole);
-  w.key("tables").beginObject();
-  for (const auto &[width, tables] : product.tables) {
-    w.key(widthName(width)).beginObject();
-    table(w, "plain", tables.plain);
-    table(w, "weights", tables.weights);
-    table(w, "picked", tables.picked);
-    table(w, "picked_weights", tables.pickedWeights);
-    w.endObject();
+  writeTables(w, "tables", product.tables);
+  if (!product.nearTables.empty()) {
+    number(w, "tables_around", product.tablesAround.value);
+    writeTables(w, "near_tables", product.nearTables);
+    number(w, "near_around", product.nearAround.value);
   }
-  w.endObject();
   w.key("source")
-      .value(fmt::format("{}; products in the runtime's tiles, operands in turns from beyond the "
-                         "near caches, rows with weights lying either way (mean), and weights' "
+      .value(fmt::format("{}; products in the runtime's tiles, operands in turns among so many "
+                         "bytes, rows with weights lying either way (mean), and weights' "
                          "gradients added to what is there; picked: four matrices{}",
                          how, narrow ? "" : "; bf16 not measured, its rate is that of share's cpu"))
       .endObject();

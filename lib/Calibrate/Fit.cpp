@@ -66,19 +66,31 @@ static void evenOut(cost::ShapeTable &table, int axis) {
   }
 }
 
-static void fitProducts(const Timings &timings, cost::Device &device) {
-  cost::ProductCurve &curve = device.product;
+static std::map<cost::Width, cost::ProductTables>
+tablesOf(const std::vector<ProductTiming> &timings) {
   std::map<cost::Width, std::array<std::vector<ProductTiming>, productRoles>> sorted;
-  for (const ProductTiming &t : timings.products)
+  for (const ProductTiming &t : timings)
     sorted[t.width][static_cast<size_t>(t.role)].push_back(t);
+  std::map<cost::Width, cost::ProductTables> all;
   for (const auto &[width, roles] : sorted) {
-    cost::ProductTables &tables = curve.tables[width];
+    cost::ProductTables &tables = all[width];
     tables = {tableOf(roles[0]), tableOf(roles[1]), tableOf(roles[2]), tableOf(roles[3])};
     // Rows are m, and what gradients of weights sum over.
     evenOut(tables.plain, 0);
     evenOut(tables.picked, 0);
     evenOut(tables.weights, 2);
     evenOut(tables.pickedWeights, 2);
+  }
+  return all;
+}
+
+static void fitProducts(const Timings &timings, cost::Device &device) {
+  cost::ProductCurve &curve = device.product;
+  curve.tables = tablesOf(timings.products);
+  curve.nearTables = tablesOf(timings.nearProducts);
+  curve.tablesAround = timings.productsAround;
+  curve.nearAround = timings.nearAround;
+  for (const auto &[width, tables] : curve.tables) {
     const double best = *std::max_element(tables.plain.rates.begin(), tables.plain.rates.end());
     curve.rate[width] = cost::OperationsPerSecond(best);
     // What multiply-adds reach in registers, or what products do where they have units of their

@@ -22,9 +22,10 @@ rt::StatusOr<Floats> Floats::make(size_t count) {
   return floats;
 }
 
-rt::StatusOr<Turns> Turns::make(size_t floats) {
+rt::StatusOr<Turns> Turns::make(size_t floats, size_t largest) {
   Turns turns;
-  CLEAVE_RT_ASSIGN_OR_RETURN(turns.memory, Floats::make(floats));
+  CLEAVE_RT_ASSIGN_OR_RETURN(turns.memory, Floats::make(std::max(floats, largest)));
+  turns.turn = floats;
   return turns;
 }
 
@@ -103,6 +104,7 @@ static void takeFaster(Timings &timings, const Timings &more) {
       to[i].time = std::min(to[i].time, from[i].time);
   };
   least(timings.products, more.products);
+  least(timings.nearProducts, more.nearProducts);
   least(timings.attention, more.attention);
   least(timings.streams, more.streams);
   least(timings.updates, more.updates);

@@ -5,8 +5,11 @@
 
 namespace cleave::calibrate {
 
-/// Numbers that operands take turns in: more than the caches of a core hold.
-static constexpr size_t kTurns = size_t(1) << 22;
+/// Numbers that each of three operands takes turns in: more than the caches of a core hold; and
+/// what is left in the second or third of them.
+static constexpr size_t kFar = size_t(1) << 22, kNear = size_t(1) << 18;
+/// Numbers of the largest operand.
+static constexpr size_t kLargest = size_t(1) << 20;
 
 /// Strides of a matrix that lies as it is multiplied, or with rows and columns changed.
 static rt::MatrixStrides dense(int64_t rows, int64_t columns, bool transposed) {
@@ -15,16 +18,31 @@ static rt::MatrixStrides dense(int64_t rows, int64_t columns, bool transposed) {
 
 namespace {
 
-/// Operands of products; whether they are bf16 does not matter to their memory.
+/// Operands of products; whether they are bf16 does not matter to their memory. What is timed is
+/// kept in `kept`.
 struct Operands {
+  std::vector<ProductTiming> Timings::*kept = &Timings::products;
   Turns a, b, c;
 
-  static rt::StatusOr<Operands> make() {
+  static rt::StatusOr<Operands> make(size_t turn, std::vector<ProductTiming> Timings::*kept) {
     Operands operands;
+    operands.kept = kept;
     for (Turns *turns : {&operands.a, &operands.b, &operands.c}) {
-      CLEAVE_RT_ASSIGN_OR_RETURN(*turns, Turns::make(kTurns));
+      CLEAVE_RT_ASSIGN_OR_RETURN(*turns, Turns::make(turn, kLargest));
     }
     return operands;
+  }
+
+  /// Calls `measure` with far operands, and with near ones.
+  template <typename Measure> static rt::Status forBoth(Bench &bench, Measure measure) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(Operands far, make(kFar, &Timings::products));
+    CLEAVE_RT_ASSIGN_OR_RETURN(Operands near, make(kNear, &Timings::nearProducts));
+    bench.keep([&](Timings &t) {
+      t.productsAround = cost::Bytes(3. * kFar * sizeof(float));
+      t.nearAround = cost::Bytes(3. * kNear * sizeof(float));
+    });
+    CLEAVE_RT_RETURN_IF_ERROR(measure(far));
+    return measure(near);
   }
 };
 
@@ -65,8 +83,9 @@ static rt::Status measureWidth(Bench &bench, bool narrow, const std::vector<int6
         bench.keep([&](Timings &t) {
           const auto [rows, columns, depth] =
               std::tuple(static_cast<double>(m), static_cast<double>(n), static_cast<double>(k));
-          t.products.push_back({width, ProductRole::Plain, rows, columns, depth, 1, plain});
-          t.products.push_back({width, ProductRole::Weights, rows, columns, depth, 1, weights});
+          (t.*operands.kept).push_back({width, ProductRole::Plain, rows, columns, depth, 1, plain});
+          (t.*operands.kept)
+              .push_back({width, ProductRole::Weights, rows, columns, depth, 1, weights});
         });
       }
   return {};
@@ -76,13 +95,14 @@ rt::Status measureProducts(Bench &bench) {
   const std::vector<int64_t> sizes = bench.options.quick
                                          ? std::vector<int64_t>{32, 128}
                                          : std::vector<int64_t>{16, 32, 64, 128, 256, 512, 1024};
-  CLEAVE_RT_ASSIGN_OR_RETURN(Operands operands, Operands::make());
-  bench.tell("products of fp32");
-  CLEAVE_RT_RETURN_IF_ERROR(measureWidth(bench, false, sizes, operands));
-  if (!bench.options.narrow)
-    return {};
-  bench.tell("products of bf16");
-  return measureWidth(bench, true, sizes, operands);
+  return Operands::forBoth(bench, [&](Operands &operands) -> rt::Status {
+    bench.tell("products of fp32");
+    CLEAVE_RT_RETURN_IF_ERROR(measureWidth(bench, false, sizes, operands));
+    if (!bench.options.narrow)
+      return {};
+    bench.tell("products of bf16");
+    return measureWidth(bench, true, sizes, operands);
+  });
 }
 
 static rt::Status measurePickedSize(Bench &bench, rt::PickedMatmulEngine &engine, bool narrow,
@@ -116,8 +136,8 @@ static rt::Status measurePickedSize(Bench &bench, rt::PickedMatmulEngine &engine
     const cost::Width width = narrow ? 16 : 32;
     const auto [r, c, d] =
         std::tuple(static_cast<double>(each), static_cast<double>(n), static_cast<double>(k));
-    t.products.push_back({width, ProductRole::Picked, r, c, d, matrices, plain});
-    t.products.push_back({width, ProductRole::PickedWeights, d, c, r, matrices, weights});
+    (t.*operands.kept).push_back({width, ProductRole::Picked, r, c, d, matrices, plain});
+    (t.*operands.kept).push_back({width, ProductRole::PickedWeights, d, c, r, matrices, weights});
   });
   return {};
 }
@@ -129,16 +149,17 @@ rt::Status measurePicked(Bench &bench) {
       quick ? std::vector<int64_t>{32} : std::vector<int64_t>{32, 128, 512};
   const std::vector<int64_t> rows =
       quick ? std::vector<int64_t>{64} : std::vector<int64_t>{8, 32, 128, 512};
-  CLEAVE_RT_ASSIGN_OR_RETURN(Operands operands, Operands::make());
-  for (int narrow = 0; narrow <= (bench.options.narrow ? 1 : 0); ++narrow) {
-    rt::PickedMatmulEngine engine(bench.pool, narrow ? bench.narrow : bench.wide);
-    for (int64_t each : rows)
-      for (int64_t n : sizes)
-        for (int64_t k : sizes)
-          CLEAVE_RT_RETURN_IF_ERROR(
-              measurePickedSize(bench, engine, narrow == 1, each, n, k, operands));
-  }
-  return {};
+  return Operands::forBoth(bench, [&](Operands &operands) -> rt::Status {
+    for (int narrow = 0; narrow <= (bench.options.narrow ? 1 : 0); ++narrow) {
+      rt::PickedMatmulEngine engine(bench.pool, narrow ? bench.narrow : bench.wide);
+      for (int64_t each : rows)
+        for (int64_t n : sizes)
+          for (int64_t k : sizes)
+            CLEAVE_RT_RETURN_IF_ERROR(
+                measurePickedSize(bench, engine, narrow == 1, each, n, k, operands));
+    }
+    return {};
+  });
 }
 
 } // namespace cleave::calibrate

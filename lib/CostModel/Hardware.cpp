@@ -152,10 +152,17 @@ Device Device::atBest() const {
   for (Curve &curve : best.link.measured)
     if (!curve.empty())
       curve.fill(curve.most());
-  for (auto &[width, tables] : best.product.tables)
-    for (ShapeTable *table :
-         {&tables.plain, &tables.weights, &tables.picked, &tables.pickedWeights})
-      table->makeMonotone();
+  ProductCurve &product = best.product;
+  for (auto &[width, tables] : product.tables)
+    for (ShapeTable ProductTables::*role :
+         {&ProductTables::plain, &ProductTables::weights, &ProductTables::picked,
+          &ProductTables::pickedWeights}) {
+      // Near operands: where there are some, sizes are the same.
+      if (auto near = product.nearTables.find(width); near != product.nearTables.end())
+        (tables.*role).takeFaster(near->second.*role);
+      (tables.*role).makeMonotone();
+    }
+  product.nearTables.clear();
   return best;
 }
 

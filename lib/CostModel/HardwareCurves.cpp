@@ -76,18 +76,38 @@ static ShapeTable readTable(rt::ObjectReader &in, const char *key) {
   return table;
 }
 
-void readTables(rt::ObjectReader &in, ProductCurve &curve) {
-  curve.whole = in.number("whole", {.min = 0}).value_or(0);
-  auto tables = in.object("tables");
+static std::map<Width, ProductTables> readWidths(rt::ObjectReader &in, const char *key) {
+  std::map<Width, ProductTables> read;
+  auto tables = in.object(key);
   if (!tables)
-    return;
-  for (auto [key, width] : {std::pair("fp32", 32), {"bf16", 16}})
-    if (auto part = tables->object(key)) {
-      curve.tables[width] = {readTable(*part, "plain"), readTable(*part, "weights"),
-                             readTable(*part, "picked"), readTable(*part, "picked_weights")};
+    return read;
+  for (auto [name, width] : {std::pair("fp32", 32), {"bf16", 16}})
+    if (auto part = tables->object(name)) {
+      read[width] = {readTable(*part, "plain"), readTable(*part, "weights"),
+                     readTable(*part, "picked"), readTable(*part, "picked_weights")};
       tables->absorb(part->finish());
     }
   in.absorb(tables->finish());
+  return read;
+}
+
+void readTables(rt::ObjectReader &in, ProductCurve &curve) {
+  curve.whole = in.number("whole", {.min = 0}).value_or(0);
+  curve.tables = readWidths(in, "tables");
+  curve.nearTables = readWidths(in, "near_tables");
+  if (curve.nearTables.empty())
+    return;
+  for (const char *key : {"near_around", "tables_around"})
+    in.require(key);
+  curve.nearAround = Bytes(in.number("near_around", kPositive).value_or(1));
+  curve.tablesAround = Bytes(in.number("tables_around", kPositive).value_or(2));
+  if (curve.nearAround >= curve.tablesAround)
+    refuse(in, "near_around", "less than tables_around");
+  for (const auto &[width, near] : curve.nearTables) {
+    const auto far = curve.tables.find(width);
+    if (far == curve.tables.end() || !near.hasSizesOf(far->second))
+      refuse(in, "near_tables", "widths and sizes are those of tables");
+  }
 }
 
 void readHeads(rt::ObjectReader &in, AttentionCurve &curve) {

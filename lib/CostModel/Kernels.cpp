@@ -35,9 +35,27 @@ static Seconds castTime(const Device &device, const ProductSize &s) {
 }
 
 /// The tables of `width`, or of the next wider one that was measured; null: none was.
-static const ProductTables *tablesOf(const Device &device, Width width) {
-  auto it = device.product.tables.lower_bound(width);
-  return it == device.product.tables.end() ? nullptr : &it->second;
+static const ProductTables *tablesOf(const std::map<Width, ProductTables> &tables, Width width) {
+  auto it = tables.lower_bound(width);
+  return it == tables.end() ? nullptr : &it->second;
+}
+
+/// Operations/s of a core by the tables, `rateIn` in one of them; nothing where there are none.
+/// What lies between near and far operands is so in logarithms.
+template <typename RateIn>
+static std::optional<double> measuredRate(const Device &device, const ProductSize &s,
+                                          RateIn rateIn) {
+  const ProductCurve &curve = device.product;
+  const ProductTables *far = tablesOf(curve.tables, s.width);
+  const ProductTables *near = tablesOf(curve.nearTables, s.width);
+  if (!far)
+    return std::nullopt;
+  const double rate = rateIn(*far);
+  if (!near || !s.around || *s.around >= curve.tablesAround)
+    return rate;
+  const double way = std::log(std::max(1., *s.around / curve.nearAround)) /
+                     std::log(curve.tablesAround / curve.nearAround);
+  return rate * std::pow(rateIn(*near) / rate, 1 - way);
 }
 
 /// Cores that a product of so much work is shared by.
@@ -47,10 +65,12 @@ static double coresOf(const Device &device, Operations work) {
 
 Seconds productTime(const Device &device, const ProductSize &s, double clock, bool splitsWaves) {
   const ProductCurve &curve = device.product;
-  if (const ProductTables *tables = tablesOf(device, s.width)) {
+  const auto rateIn = [&](const ProductTables &tables) {
+    return (s.isWeights ? tables.weights : tables.plain)(s.m, s.n, s.k);
+  };
+  if (const auto rate = measuredRate(device, s, rateIn)) {
     const Operations plain(2 * s.m * s.n * s.k);
-    const ShapeTable &table = s.isWeights ? tables->weights : tables->plain;
-    return plain / OperationsPerSecond(table(s.m, s.n, s.k) * coresOf(device, plain));
+    return plain / OperationsPerSecond(*rate * coresOf(device, plain));
   }
   const double waste = wasteOf(curve, s.m, s.n, splitsWaves ? curve.waveExponent : kUnsplitWaves);
   const Operations work(2 * s.m * s.n * s.k * waste * (1 + device.depthOf(s.width) / s.k));
@@ -63,11 +83,11 @@ Seconds productTime(const Device &device, const ProductSize &s, double clock, bo
 Seconds groupedProductTime(const Device &device, const ProductSize &s, double groups,
                            double clock) {
   const double rows = s.m / groups;
-  if (const ProductTables *tables = tablesOf(device, s.width)) {
-    const double rate =
-        s.isWeights ? tables->pickedWeights(s.n, s.k, rows) : tables->picked(rows, s.n, s.k);
-    return Operations(2 * s.m * s.n * s.k) / OperationsPerSecond(rate * device.cores);
-  }
+  const auto rateIn = [&](const ProductTables &tables) {
+    return s.isWeights ? tables.pickedWeights(s.n, s.k, rows) : tables.picked(rows, s.n, s.k);
+  };
+  if (const auto rate = measuredRate(device, s, rateIn))
+    return Operations(2 * s.m * s.n * s.k) / OperationsPerSecond(*rate * device.cores);
   const Operations work(2 * s.m * s.n * s.k * (1 + kHalfRows / rows));
   const Bytes matrices(groups * s.n * s.k * s.width / 8.0);
   const Seconds time =

@@ -98,15 +98,41 @@ WeightCount weightsOf(const KindWork &kind, const Layout &layout) {
   return count;
 }
 
+/// What a layer's products read and write of one micro-batch, and its weights with their gradients.
+static Bytes movedBy(const KindWork &kind, const HostProfile &host, const Layout &layout) {
+  const Cuts cuts = cutsOf(kind, layout);
+  const WeightCount weights = weightsOf(kind, layout);
+  Bytes moved = (layout.weightBytes() + host.gradient) * (weights.plain + weights.experts);
+  for (const Product &product : kind.products) {
+    const Cut &cut = product.isPicked ? cuts.routed : cuts.plain;
+    moved += layout.valueBytes() * (cut.gathered(product.rows) *
+                                    (cut.gathered(product.summed) + cut.gathered(product.columns)));
+  }
+  return moved;
+}
+
+std::optional<Bytes> movedAround(const ModelWork &work, const Device &device,
+                                 const HostProfile &host, const Layout &layout) {
+  if (device.product.nearTables.empty())
+    return std::nullopt;
+  std::vector<Bytes> ofKind;
+  for (const KindWork &kind : work.kinds)
+    ofKind.push_back(movedBy(kind, host, layout));
+  Bytes around;
+  for (int kind : work.layers)
+    around += ofKind[kind];
+  return around;
+}
+
 namespace {
 
 /// Adds up one layer.
 class LayerClock {
 public:
   LayerClock(const KindWork &kind, const Device &device, const HostProfile &host,
-             const Layout &layout)
-      : kind(kind), device(device), host(host), layout(layout), cuts(cutsOf(kind, layout)),
-        clock(device.productClock()) {}
+             const Layout &layout, std::optional<Bytes> around)
+      : kind(kind), device(device), host(host), layout(layout), around(around),
+        cuts(cutsOf(kind, layout)), clock(device.productClock()) {}
 
   LayerTimes run() {
     addProducts();
@@ -178,7 +204,8 @@ private:
     // Input and gradient are cast once each; the weights' gradient takes them as they are.
     auto product = [&](double m, double n, double k, double resultBytes, bool casts,
                        bool isWeights = false) {
-      return productTime(device, {m, n, k, width, resultBytes, casts, isBlockScaled(), isWeights},
+      return productTime(device,
+                         {m, n, k, width, resultBytes, casts, isBlockScaled(), isWeights, around},
                          clock, host.splitsWaves);
     };
     const Seconds ahead = product(rows, columns, summed, valueBytes(), true);
@@ -217,7 +244,8 @@ private:
     const double here = std::max(1., cuts.routed.gathered({first.picked}));
     auto product = [&](double m, double n, double k, bool casts, bool isWeights = false) {
       return groupedProductTime(
-          device, {m, n, k, layout.width, 2, casts, isBlockScaled(), isWeights}, here, clock);
+          device, {m, n, k, layout.width, 2, casts, isBlockScaled(), isWeights, around}, here,
+          clock);
     };
     forward().products += product(rows, columns, summed, true);
     const Seconds weights = product(rows, summed, columns, false, /*isWeights=*/true);
@@ -417,6 +445,7 @@ private:
   const Device &device;
   const HostProfile &host;
   const Layout &layout;
+  const std::optional<Bytes> around;
   const Cuts cuts;
   const double clock;
   LayerTimes times;
@@ -428,8 +457,8 @@ private:
 } // namespace
 
 LayerTimes layerTimes(const KindWork &kind, const Device &device, const HostProfile &host,
-                      const Layout &layout) {
-  return LayerClock(kind, device, host, layout).run();
+                      const Layout &layout, std::optional<Bytes> around) {
+  return LayerClock(kind, device, host, layout, around).run();
 }
 
 } // namespace cleave::cost

@@ -253,8 +253,9 @@ std::vector<int64_t> inFlightOf(const Layout &layout) {
 LayerPrices timeLayers(const ModelWork &work, const Device &device, const HostProfile &host,
                        const Layout &layout) {
   LayerPrices prices;
+  const std::optional<Bytes> around = movedAround(work, device, host, layout);
   for (const KindWork &kind : work.kinds) {
-    prices.times.push_back(layerTimes(kind, device, host, layout));
+    prices.times.push_back(layerTimes(kind, device, host, layout, around));
     prices.weights.push_back(weightsOf(kind, layout));
   }
   // Ranks that hold the same activations send a part each, and gather it inside.

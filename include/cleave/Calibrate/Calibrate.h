@@ -89,7 +89,9 @@ struct ExchangeTiming {
 
 struct Timings {
   int ranks = 1;
-  std::vector<ProductTiming> products;
+  /// The same products with operands from afar and from nearer by, and what these take turns in.
+  std::vector<ProductTiming> products, nearProducts;
+  cost::Bytes productsAround, nearAround;
   std::vector<AttentionTiming> attention;
   /// Kernels that do nothing but move bytes; the update.
   std::vector<PassTiming> streams, updates;

@@ -34,6 +34,8 @@ struct ShapeTable {
   double operator()(double m, double n, double k) const;
   /// Makes no product slower than one that is smaller in every size.
   void makeMonotone();
+  /// The faster of both at each size; these are the same.
+  void takeFaster(const ShapeTable &other);
 };
 
 } // namespace cleave::cost

@@ -35,12 +35,21 @@ struct Tile {
 /// both where each row picks a matrix (m, of gradients k: the rows of one matrix).
 struct ProductTables {
   ShapeTable plain, weights, picked, pickedWeights;
+
+  bool hasSizesOf(const ProductTables &other) const {
+    return plain.sizes == other.plain.sizes && weights.sizes == other.weights.sizes &&
+           picked.sizes == other.picked.sizes && pickedWeights.sizes == other.pickedWeights.sizes;
+  }
 };
 
 /// Matrix products: t = start + max(2mnk / rate(k) · waste, bytes / bandwidth), or 2mnk / rate(m,
 /// n, k) where these were measured.
 struct ProductCurve {
   std::map<Width, ProductTables> tables;
+  /// The same with operands that lie nearer, since less is moved between two uses of one: so much
+  /// was for `nearTables`, and `tablesAround` for `tables`. Empty: not measured.
+  std::map<Width, ProductTables> nearTables;
+  Bytes nearAround, tablesAround;
   /// Operations of a product up to which it is not cut into tiles, so that one core does it.
   double whole = 0;
   /// The best rate seen, by width.

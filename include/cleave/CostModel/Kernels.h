@@ -22,6 +22,8 @@ struct ProductSize {
   bool casts = true, blockScaled = false;
   /// The gradient of weights: both operands are made by others, and it is added to what is there.
   bool isWeights = false;
+  /// What is moved between two uses of an operand, where that is known.
+  std::optional<Bytes> around = {};
 };
 
 /// start + max(2mnk / (rate · waste⁻¹ / (1 + depth/k)), bytes / (0.8 · bandwidth)), and below

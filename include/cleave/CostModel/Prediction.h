@@ -35,9 +35,14 @@ struct LayerTimes {
   Seconds back() const { return backward + recompute; }
 };
 
-/// The time of one layer of `kind` for one micro-batch.
+/// The time of one layer of `kind` for one micro-batch, with `movedAround`.
 LayerTimes layerTimes(const KindWork &kind, const Device &device, const HostProfile &host,
-                      const Layout &layout);
+                      const Layout &layout, std::optional<Bytes> around = {});
+/// What a rank moves between two uses of an operand, in weights, gradients and what products read
+/// and write: those of one micro-batch and all layers, however many ranks have them. Nothing where
+/// products don't depend on it.
+std::optional<Bytes> movedAround(const ModelWork &work, const Device &device,
+                                 const HostProfile &host, const Layout &layout);
 
 /// How a kind's dimensions lie on a rank: `routed` for what each token does at its experts.
 struct Cuts {

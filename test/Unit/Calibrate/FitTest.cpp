@@ -23,8 +23,13 @@ Timings madeUp() {
         for (double n : {16., 64.}) {
           const double count = role >= ProductRole::Picked ? 4 : 1;
           const double rate = 1e10 * m / std::pow(2, static_cast<double>(role));
-          t.products.push_back({32, role, m, n, k, count, Seconds(2 * m * n * k * count / rate)});
+          const Seconds time(2 * m * n * k * count / rate);
+          t.products.push_back({32, role, m, n, k, count, time});
+          // Four times as fast from near by.
+          t.nearProducts.push_back({32, role, m, n, k, count, time / 4});
         }
+  t.nearAround = Bytes(1e6);
+  t.productsAround = Bytes(1e8);
   for (double width : {16., 64.})
     for (double keys : {64., 256.})
       for (bool isSpread : {false, true})
@@ -66,6 +71,15 @@ void expectMadeUp(const cost::Device &device) {
   EXPECT_NEAR(rateOf(32, 20, 100, false), 32e10, 1e9);
   EXPECT_NEAR(rateOf(1024, 4096, 9000, false), 64e10, 1e9);
   EXPECT_NEAR(rateOf(4, 16, 16, false), 16e10, 1e8);
+  // Near, half way in logarithms, far.
+  for (auto [around, times] : {std::pair(1e4, 4.), {1e6, 4.}, {1e7, 2.}, {1e8, 1.}, {1e10, 1.}}) {
+    const cost::ProductSize size{64, 64, 256, 32, 4, false, false, false, Bytes(around)};
+    EXPECT_NEAR(2. * 64 * 64 * 256 / cost::productTime(device, size, 1).value, times * 64e10, 1e9);
+    cost::ProductSize picked{128, 16, 16, 32};
+    picked.around = Bytes(around);
+    EXPECT_NEAR(2. * 128 * 16 * 16 / cost::groupedProductTime(device, picked, 4, 1).value,
+                times * 8e10, 1e9);
+  }
   const double picked = 4 * 2. * 32 * 16 * 16;
   EXPECT_NEAR(picked / cost::groupedProductTime(device, {128, 16, 16, 32}, 4, 1).value, 8e10, 1e9);
 
@@ -164,6 +178,12 @@ TEST(Describe, WhatIsNotSoIsRefused) {
   EXPECT_EQ(kindOf("\"m\": [16.0, 64.0]", "\"m\": [16.0]"), "device.bad_curve");
   EXPECT_EQ(kindOf("\"keys\": [64.0, 256.0]", "\"keys\": [64.0, -1.0]"), "device.bad_curve");
   EXPECT_EQ(kindOf("\"lanes\"", "\"lanez\""), "device.unknown_key");
+  // Near tables are not of other sizes, nor farther than far ones.
+  EXPECT_EQ(kindOf("\"near_tables\": {\"fp32\": {\"plain\": {\"m\": [16.0, 64.0]",
+                   "\"near_tables\": {\"fp32\": {\"plain\": {\"m\": [16.0, 65.0]"),
+            "device.bad_curve");
+  EXPECT_EQ(kindOf("\"near_around\": 1e+06", "\"near_around\": 1e9"), "device.bad_curve");
+  EXPECT_EQ(kindOf("\"tables_around\": 1e+08, ", ""), "device.missing_key");
   EXPECT_EQ(cost::readDeviceFile(written("{\"nodes\": 1}")).error().kind,
             "device.not_a_description");
 }
@@ -173,8 +193,11 @@ TEST(Device, AtItsBestIsNeverSlower) {
   for (double bytes : {1e3, 1e5, 1e7, 1e9})
     EXPECT_LE(cost::streamTime(best, Bytes(bytes)), cost::streamTime(device, Bytes(bytes)));
   for (double m : {16., 40., 64., 1e6})
-    EXPECT_LE(cost::productTime(best, {1e7, 64, 64, 32}, 1) * (m / 1e7),
-              cost::productTime(device, {m, 64, 64, 32}, 1) * (1 + 1e-9));
+    for (double around : {1e5, 1e7, 1e9})
+      EXPECT_LE(
+          cost::productTime(best, {1e7, 64, 64, 32}, 1) * (m / 1e7),
+          cost::productTime(device, {m, 64, 64, 32, 2, true, false, false, Bytes(around)}, 1) *
+              (1 + 1e-9));
 }
 
 } // namespace
