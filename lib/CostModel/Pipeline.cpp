@@ -1,6 +1,7 @@
 //===- Pipeline.cpp - Stages, and a step played out ------------------------===//
 
 #include "lib/CostModel/Pipeline.h"
+#include "cleave/CostModel/PlayBook.h"
 #include "llvm/ADT/STLExtras.h"
 
 using cleave::pipe::Action;
@@ -17,103 +18,6 @@ double PipelineTimes::bubble() const {
     sum += time.value;
   return 1 - sum / (makespan.value * static_cast<double>(busy.size()));
 }
-
-namespace {
-
-/// Plays an order of computations.
-class Player {
-public:
-  Player(const ComputeOrder &order, const std::vector<StageTime> &stages, int64_t microBatches,
-         Seconds transfer, Seconds sent, bool weightsApart)
-      : order(order), stages(stages), transfer(transfer), sent(sent), apart(weightsApart),
-        forwardEnd(stages.size() * microBatches, Seconds(-1)), backwardEnd(forwardEnd),
-        micros(microBatches), next(order.size()), clock(order.size()), held(order.size()) {
-    times.busy.resize(order.size());
-    times.inFlight.resize(order.size());
-    times.lastBackwardStart.resize(stages.size());
-    times.lastBackwardEnd.resize(stages.size());
-    times.firstForwardEnd.assign(stages.size(), Seconds(-1));
-  }
-
-  PipelineTimes play() {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (size_t rank = 0; rank < order.size(); ++rank)
-        while (next[rank] < order[rank].size() && doNext(rank))
-          moved = true;
-    }
-    for (Seconds end : clock)
-      times.makespan = std::max(times.makespan, end);
-    return times;
-  }
-
-private:
-  Seconds &cell(std::vector<Seconds> &of, int64_t stage, int64_t micro) {
-    return of[stage * micros + micro];
-  }
-
-  /// When what `action` needs is there; below 0: not yet.
-  Seconds ready(const Action &action) {
-    const int64_t last = static_cast<int64_t>(stages.size()) - 1;
-    if (action.kind == ActionKind::Forward) {
-      if (action.stage == 0)
-        return Seconds(0);
-      const Seconds end = cell(forwardEnd, action.stage - 1, action.micro);
-      return end < Seconds(0) ? end : end + transfer;
-    }
-    if (action.kind == ActionKind::WeightGradient || action.stage == last)
-      return cell(action.kind == ActionKind::Backward ? forwardEnd : backwardEnd, action.stage,
-                  action.micro);
-    const Seconds end = cell(backwardEnd, action.stage + 1, action.micro);
-    return end < Seconds(0) ? end : end + transfer;
-  }
-
-  bool doNext(size_t rank) {
-    const Action &action = order[rank][next[rank]];
-    const Seconds when = ready(action);
-    if (when < Seconds(0))
-      return false;
-    const StageTime &stage = stages[action.stage];
-    const bool isForward = action.kind == ActionKind::Forward;
-    const bool isWeights = action.kind == ActionKind::WeightGradient;
-    Seconds takes = isForward ? stage.forward + sent
-                    : isWeights
-                        ? stage.weightGradients
-                        : stage.backward + sent - (apart ? stage.weightGradients : Seconds());
-    const Seconds start = std::max(clock[rank], when), end = start + takes;
-    clock[rank] = end;
-    times.busy[rank] += takes;
-    if (isForward) {
-      cell(forwardEnd, action.stage, action.micro) = end;
-      if (times.firstForwardEnd[action.stage] < Seconds(0))
-        times.firstForwardEnd[action.stage] = end;
-      times.inFlight[rank] = std::max(times.inFlight[rank], ++held[rank]);
-    } else {
-      if (!isWeights)
-        cell(backwardEnd, action.stage, action.micro) = end;
-      if (isWeights == apart) {
-        --held[rank];
-        times.lastBackwardStart[action.stage] = start;
-        times.lastBackwardEnd[action.stage] = end;
-      }
-    }
-    ++next[rank];
-    return true;
-  }
-
-  const ComputeOrder &order;
-  const std::vector<StageTime> &stages;
-  const Seconds transfer, sent;
-  const bool apart;
-  std::vector<Seconds> forwardEnd, backwardEnd;
-  const int64_t micros;
-  std::vector<size_t> next;
-  std::vector<Seconds> clock;
-  std::vector<int64_t> held;
-  PipelineTimes times;
-};
-
-} // namespace
 
 namespace {
 
@@ -136,14 +40,104 @@ static NamedSchedule scheduleOf(llvm::StringRef name, const PipelineShape &shape
   return out;
 }
 
-PipelineTimes playPipeline(llvm::StringRef name, int64_t ranks,
-                           const std::vector<StageTime> &stages, int64_t microBatches,
-                           Seconds transfer, Seconds sent) {
-  const PipelineShape shape{ranks, static_cast<int64_t>(stages.size()), microBatches};
+PlayOrder::PlayOrder(llvm::StringRef name, const PipelineShape &shape)
+    : shape(shape), inFlight(shape.ranks), first(shape.stages, kNone), last(shape.stages, kNone) {
   const NamedSchedule named = scheduleOf(name, shape);
+  apart = named.apart;
+  fillsUp = named.fillsUp;
   const ComputeOrder order = named.schedule->order(shape);
-  PipelineTimes times = Player(order, stages, microBatches, transfer, sent, named.apart).play();
-  if (named.fillsUp) {
+  std::vector<size_t> next(order.size());
+  std::vector<int64_t> held(order.size());
+  // Where forward and backward of a stage and a micro-batch are.
+  std::vector<int32_t> forward(shape.stages * shape.microBatches, kNone), backward(forward);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (size_t rank = 0; rank < order.size(); ++rank)
+      for (; next[rank] < order[rank].size(); ++next[rank]) {
+        const Action &action = order[rank][next[rank]];
+        const std::optional<Act> act = actOf(action, forward, backward);
+        if (!act)
+          break;
+        moved = true;
+        const auto here = static_cast<int32_t>(acts.size());
+        acts.push_back(*act);
+        const int64_t cell = action.stage * shape.microBatches + action.micro;
+        if (action.kind == ActionKind::Forward) {
+          forward[cell] = here;
+          if (first[action.stage] == kNone)
+            first[action.stage] = here;
+          inFlight[rank] = std::max(inFlight[rank], ++held[rank]);
+          continue;
+        }
+        const bool isWeights = action.kind == ActionKind::WeightGradient;
+        if (!isWeights)
+          backward[cell] = here;
+        if (isWeights == apart) {
+          --held[rank];
+          last[action.stage] = here;
+        }
+      }
+  }
+  if (fillsUp)
+    for (int64_t &most : inFlight)
+      most = std::min(2 * shape.ranks - 1, shape.microBatches);
+}
+
+std::optional<PlayOrder::Act> PlayOrder::actOf(const Action &action,
+                                               const std::vector<int32_t> &forward,
+                                               const std::vector<int32_t> &backward) const {
+  Act act{static_cast<int32_t>(action.stage), kNone, action.kind, false};
+  const int64_t cell = action.stage * shape.microBatches + action.micro;
+  if (action.kind == ActionKind::Forward) {
+    if (action.stage == 0)
+      return act;
+    act.after = forward[cell - shape.microBatches];
+    act.travels = true;
+  } else if (action.kind == ActionKind::WeightGradient) {
+    act.after = backward[cell];
+  } else if (action.stage + 1 == shape.stages) {
+    act.after = forward[cell];
+  } else {
+    act.after = backward[cell + shape.microBatches];
+    act.travels = true;
+  }
+  return act.after == kNone ? std::nullopt : std::optional(act);
+}
+
+PipelineTimes PlayOrder::play(const std::vector<StageTime> &stages, Seconds transfer,
+                              Seconds sent) const {
+  PipelineTimes times;
+  times.busy.resize(shape.ranks);
+  times.inFlight = inFlight;
+  // Of each stage, by kind of action.
+  std::vector<std::array<Seconds, 3>> takes;
+  for (const StageTime &stage : stages) {
+    std::array<Seconds, 3> &of = takes.emplace_back();
+    of[static_cast<size_t>(ActionKind::Forward)] = stage.forward + sent;
+    of[static_cast<size_t>(ActionKind::Backward)] =
+        stage.backward + sent - (apart ? stage.weightGradients : Seconds());
+    of[static_cast<size_t>(ActionKind::WeightGradient)] = stage.weightGradients;
+  }
+  std::vector<Seconds> clock(shape.ranks), start(acts.size()), end(acts.size());
+  for (size_t i = 0; i < acts.size(); ++i) {
+    const Act &act = acts[i];
+    const int64_t rank = act.stage % shape.ranks;
+    Seconds ready;
+    if (act.after != kNone)
+      ready = act.travels ? end[act.after] + transfer : end[act.after];
+    const Seconds span = takes[act.stage][static_cast<size_t>(act.kind)];
+    start[i] = std::max(clock[rank], ready);
+    clock[rank] = end[i] = start[i] + span;
+    times.busy[rank] += span;
+  }
+  for (Seconds done : clock)
+    times.makespan = std::max(times.makespan, done);
+  for (int64_t s = 0; s < shape.stages; ++s) {
+    times.firstForwardEnd.push_back(end[first[s]]);
+    times.lastBackwardStart.push_back(start[last[s]]);
+    times.lastBackwardEnd.push_back(end[last[s]]);
+  }
+  if (fillsUp) {
     const Seconds busiest = *std::max_element(times.busy.begin(), times.busy.end());
     const Seconds gained = (1 - kLeftOfBubble) * above(times.makespan, busiest);
     times.makespan = times.makespan - gained;
@@ -151,10 +145,35 @@ PipelineTimes playPipeline(llvm::StringRef name, int64_t ranks,
     for (auto *moments : {&times.lastBackwardStart, &times.lastBackwardEnd})
       for (Seconds &moment : *moments)
         moment = above(moment, gained);
-    for (int64_t &held : times.inFlight)
-      held = std::min(2 * ranks - 1, microBatches);
   }
   return times;
+}
+
+PlayBook::PlayBook() = default;
+PlayBook::~PlayBook() = default;
+
+const PlayOrder &PlayBook::of(llvm::StringRef schedule, const PipelineShape &shape) {
+  auto [it, fresh] =
+      orders.try_emplace(std::tuple(schedule.str(), shape.ranks, shape.stages, shape.microBatches));
+  if (!fresh)
+    return *it->second;
+  auto order = std::make_unique<PlayOrder>(schedule, shape);
+  size += order->size();
+  if (size > kMostActs) {
+    const auto key = it->first;
+    orders.clear();
+    size = order->size();
+    it = orders.try_emplace(key).first;
+  }
+  it->second = std::move(order);
+  return *it->second;
+}
+
+PipelineTimes playPipeline(llvm::StringRef name, int64_t ranks,
+                           const std::vector<StageTime> &stages, int64_t microBatches,
+                           Seconds transfer, Seconds sent) {
+  return PlayOrder(name, {ranks, static_cast<int64_t>(stages.size()), microBatches})
+      .play(stages, transfer, sent);
 }
 
 std::vector<int64_t> inFlightOf(llvm::StringRef name, int64_t ranks, int64_t stages,

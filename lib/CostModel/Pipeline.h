@@ -3,6 +3,7 @@
 
 #include "cleave/CostModel/Units.h"
 #include "cleave/Schedule/Schedule.h"
+#include <optional>
 #include <vector>
 
 namespace cleave::cost {
@@ -28,9 +29,42 @@ struct PipelineTimes {
   double bubble() const;
 };
 
-/// Plays the schedule called `schedule`: each rank does its actions in order, each when what it
-/// needs has arrived, `transfer` after it was made. `sent` is what each action is
-/// longer by where sends are waited for. "zb-2p" is "zb-h1" with bubbles filled up.
+/// What ranks do, in an order in which each thing is behind what it waits for: it does not depend
+/// on times, so one order plays stages of any times.
+class PlayOrder {
+public:
+  /// By the schedule called `name`; "zb-2p" is "zb-h1" with bubbles filled up.
+  PlayOrder(llvm::StringRef name, const PipelineShape &shape);
+
+  /// Each rank does what it has to do when what it needs has arrived, `transfer` after it was made.
+  /// `sent` is what forward and backward are longer by where sends are waited for.
+  PipelineTimes play(const std::vector<StageTime> &stages, Seconds transfer, Seconds sent) const;
+  size_t size() const { return acts.size(); }
+
+private:
+  static constexpr int32_t kNone = -1;
+  struct Act {
+    int32_t stage;
+    /// The act that it waits for, beside the one before on its rank.
+    int32_t after;
+    pipe::ActionKind kind;
+    /// What it waits for comes from another stage.
+    bool travels;
+  };
+  /// Nothing: what `action` waits for is not there yet.
+  std::optional<Act> actOf(const pipe::Action &action, const std::vector<int32_t> &forward,
+                           const std::vector<int32_t> &backward) const;
+
+  PipelineShape shape;
+  /// Gradients of weights are apart, and fill up what is left.
+  bool apart = false, fillsUp = false;
+  std::vector<Act> acts;
+  std::vector<int64_t> inFlight;
+  /// Of each stage its first forward, and its last backward (or gradient of weights).
+  std::vector<int32_t> first, last;
+};
+
+/// Makes an order and plays it once.
 PipelineTimes playPipeline(llvm::StringRef schedule, int64_t ranks,
                            const std::vector<StageTime> &stages, int64_t microBatches,
                            Seconds transfer, Seconds sent);

@@ -94,7 +94,7 @@ bool gathersOnce(const StepInput &in) {
   return in.layout.sharing == Sharing::Gradients && in.host.gathersOnce;
 }
 
-LayerSpan spanOf(const StepInput &in, const LayerTimes &t, const WeightCount &w) {
+LayerSpan spanOf(const StepInput &in, const LayerTimes &t, const WeightCount &w, DataExchange x) {
   if (!exchangesEachTime(in.layout))
     return {t.forward, t.back()};
   const auto beside = [&](Seconds compute, Seconds exchange) {
@@ -103,7 +103,6 @@ LayerSpan spanOf(const StepInput &in, const LayerTimes &t, const WeightCount &w)
     return std::max(compute, exchange) + kSlowedBeside * std::min(compute, exchange);
   };
   const double elements = w.plain + w.experts;
-  DataExchange x = dataExchangeOf(in, w);
   Bytes gatherCopies = kGatherCopies;
   if (gathersOnce(in))
     x.gather = {}, gatherCopies = {};
@@ -113,9 +112,30 @@ LayerSpan spanOf(const StepInput &in, const LayerTimes &t, const WeightCount &w)
   return {beside(forward, x.gather), beside(back, (again ? x.gather : Seconds()) + x.reduce)};
 }
 
+namespace {
+
+/// Exchanges and shares of state of a layer, by kind.
+struct KindState {
+  DataExchange exchange;
+  Seconds gatherOnce;
+  double owned = 0;
+};
+
+} // namespace
+
+static std::vector<KindState> statesOf(const StepInput &in) {
+  std::vector<KindState> states;
+  for (const WeightCount &weights : in.prices.weights)
+    states.push_back({dataExchangeOf(in, weights),
+                      gathersOnce(in) ? gatherOnceOf(in, weights) : Seconds(),
+                      ownedOf(in, weights)});
+  return states;
+}
+
 /// How long after the pipeline's end the exchanges of `rank`'s gradients end, and how long
 /// those of its parameters hold it up at the start.
-static Seconds exposedOn(const StepInput &in, const StagePlan &plan, int64_t rank) {
+static Seconds exposedOn(const StepInput &in, const std::vector<KindState> &states,
+                         const StagePlan &plan, int64_t rank) {
   const int64_t ranks = in.layout.pipeline;
   const auto stages = static_cast<int64_t>(plan.begins.size()) - 1;
   std::vector<std::pair<Seconds, int64_t>> byEnd, byStart;
@@ -128,7 +148,7 @@ static Seconds exposedOn(const StepInput &in, const StagePlan &plan, int64_t ran
   auto exchange = [&](int64_t s) {
     DataExchange sum;
     for (int64_t i = plan.begins[s]; i < plan.begins[s + 1]; ++i) {
-      const DataExchange x = dataExchangeOf(in, in.weightsOf(i));
+      const DataExchange &x = states[in.kindOf(i)].exchange;
       sum.reduce += x.reduce;
       sum.gather += x.gather;
     }
@@ -177,7 +197,9 @@ std::vector<LayerSpan> spansOf(const StepInput &in) {
   for (int64_t i = 0; i < in.layers(); ++i) {
     const int kind = in.kindOf(i);
     if (!known[kind])
-      ofKind[kind] = spanOf(in, in.timesOf(i), in.weightsOf(i));
+      ofKind[kind] = spanOf(in, in.timesOf(i), in.weightsOf(i),
+                            exchangesEachTime(in.layout) ? dataExchangeOf(in, in.weightsOf(i))
+                                                         : DataExchange());
     known[kind] = true;
     spans[i] = ofKind[kind];
   }
@@ -191,9 +213,10 @@ static std::vector<Seconds> costsOf(const StepInput &in) {
   return costs;
 }
 
-StagePlan addPipeline(const StepInput &in, Prediction &out) {
+StagePlan addPipeline(const StepInput &in, PlayBook &book, Prediction &out) {
   const Layout &layout = in.layout;
   const int64_t stages = layout.pipeline * layout.stagesPerRank;
+  const std::vector<KindState> states = statesOf(in);
   const std::vector<LayerSpan> spans = spansOf(in);
   StagePlan plan;
   plan.begins = stages == 1 ? std::vector<int64_t>{0, in.layers()}
@@ -208,8 +231,8 @@ StagePlan addPipeline(const StepInput &in, Prediction &out) {
       times[s].weightGradients += in.timesOf(i).weightGradients;
     }
   const auto [transfer, sent] = sendsOf(in);
-  plan.times =
-      playPipeline(layout.schedule, layout.pipeline, times, layout.microBatches(), transfer, sent);
+  plan.times = book.of(layout.schedule, {layout.pipeline, stages, layout.microBatches()})
+                   .play(times, transfer, sent);
   const auto &busy = plan.times.busy;
   const auto busiest = std::max_element(busy.begin(), busy.end()) - busy.begin();
   double owned = 0;
@@ -218,13 +241,13 @@ StagePlan addPipeline(const StepInput &in, Prediction &out) {
     Seconds gathered;
     for (int64_t s = rank; s < stages; s += layout.pipeline)
       for (int64_t i = plan.begins[s]; i < plan.begins[s + 1]; ++i) {
-        mine += ownedOf(in, in.weightsOf(i));
-        gathered += gathersOnce(in) ? gatherOnceOf(in, in.weightsOf(i)) : Seconds();
+        mine += states[in.kindOf(i)].owned;
+        gathered += states[in.kindOf(i)].gatherOnce;
       }
     owned = std::max(owned, mine);
     out.data = std::max(out.data, gathered);
     if (!exchangesEachTime(layout))
-      out.data = std::max(out.data, exposedOn(in, plan, rank));
+      out.data = std::max(out.data, exposedOn(in, states, plan, rank));
   }
   out.step = plan.times.makespan + out.data;
   const auto micros = static_cast<double>(layout.microBatches());
@@ -277,14 +300,15 @@ LayerPrices priceLayers(const ModelWork &work, const Device &device, const HostP
 
 Prediction predict(const ModelWork &work, const Device &device, const HostProfile &host,
                    const Layout &layout) {
-  return predict(work, device, host, layout, priceLayers(work, device, host, layout));
+  PlayBook book;
+  return predict(work, device, host, layout, priceLayers(work, device, host, layout), book);
 }
 
 Prediction predict(const ModelWork &work, const Device &device, const HostProfile &host,
-                   const Layout &layout, const LayerPrices &prices) {
+                   const Layout &layout, const LayerPrices &prices, PlayBook &book) {
   const StepInput in{work, device, host, layout, prices};
   Prediction out;
-  const StagePlan plan = addPipeline(in, out);
+  const StagePlan plan = addPipeline(in, book, out);
   out.fixed = host.step;
   out.step += out.update + out.fixed;
   const double slowest = slowestOfMany(layout);

@@ -63,7 +63,8 @@ bool gathersOnce(const StepInput &in);
 struct LayerSpan {
   Seconds forward, backward;
 };
-LayerSpan spanOf(const StepInput &in, const LayerTimes &times, const WeightCount &weights);
+LayerSpan spanOf(const StepInput &in, const LayerTimes &times, const WeightCount &weights,
+                 DataExchange exchange);
 /// Of all layers; those of a kind are alike.
 std::vector<LayerSpan> spansOf(const StepInput &in);
 
@@ -83,6 +84,6 @@ struct StagePlan {
   std::vector<int64_t> begins;
   PipelineTimes times;
 };
-StagePlan addPipeline(const StepInput &in, Prediction &out);
+StagePlan addPipeline(const StepInput &in, PlayBook &book, Prediction &out);
 
 } // namespace cleave::cost

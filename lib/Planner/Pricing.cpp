@@ -1,7 +1,6 @@
 //===- Pricing.cpp - Prices that layouts have in common ----------------------===//
 
 #include "lib/Planner/Pricing.h"
-#include "cleave/CostModel/Bound.h"
 #include "cleave/Schedule/Schedule.h"
 #include "lib/Planner/SearchSpace.h"
 #include "lib/Planner/Stages.h"
@@ -175,17 +174,26 @@ double Pricing::familyBound(const Choice &family) {
              .value;
 }
 
-double Pricing::groupBound(const Choice &group) {
-  const cost::Layout layout = layoutOf(problem, group);
-  return kRounding * cost::stepBound(problem.work, problem.host, layout, timesOf(group),
-                                     static_cast<double>(layout.microBatches()))
+Pricing::Exchanges Pricing::exchangesOf(const Choice &choice) {
+  return cost::stateExchangesOf(problem.work, problem.device, problem.host,
+                                layoutOf(problem, choice), timesOf(choice));
+}
+
+Pricing::Shares Pricing::sharesOf(const Choice &choice, const Exchanges &exchanges) {
+  return cost::layerSharesOf(problem.work, problem.device, hostOf(choice),
+                             layoutOf(problem, choice), timesOf(choice), exchanges);
+}
+
+double Pricing::groupBound(const Choice &group, const Shares &shares) {
+  return kRounding * cost::stepBound(problem.work, problem.device, hostOf(group),
+                                     layoutOf(problem, group), timesOf(group), shares)
                          .value;
 }
 
-double Pricing::boundOf(const Choice &choice, bool sharing) {
-  return kRounding * cost::stepBound(problem.work, problem.device, hostOf(choice),
-                                     layoutOf(problem, choice), timesOf(choice), stagesOf(choice),
-                                     sharing)
+double Pricing::pipelineBound(const Choice &pipeline, const Shares &shares) {
+  return kRounding * cost::stepBound(problem.work, problem.device, hostOf(pipeline),
+                                     layoutOf(problem, pipeline), timesOf(pipeline), shares,
+                                     stagesOf(pipeline))
                          .value;
 }
 
@@ -242,12 +250,12 @@ double Pricing::leastMemoryOfGroup(const Choice &group) {
   for (int64_t zero : leastSharings(group)) {
     Choice shared = group;
     shared.zero = zero;
-    least = std::min(least, leastOfAnyStages(shared));
+    least = std::min(least, leastMemoryOfWay(shared));
   }
-  return least * kRounding;
+  return least;
 }
 
-double Pricing::leastOfAnyStages(const Choice &choice) {
+double Pricing::leastMemoryOfWay(const Choice &choice) {
   // Rank r of a pipeline keeps at least min(pp - r, micro-batches) micro-batches of each of its
   // layers, whatever the schedule. However layers are dealt out, the fullest rank has at least any
   // average over ranks. With λ as the weights of such an average, a layer counts with what it has
@@ -291,14 +299,14 @@ double Pricing::leastOfAnyStages(const Choice &choice) {
       most = std::min(most, lambda[rank] * (stateOf(m) + m.activations.value * held(rank)));
     least += layer.count * most;
   }
-  return least / sum;
+  return kRounding * least / sum;
 }
 
 PricedChoice Pricing::price(const Choice &choice) {
   cost::Layout layout = layoutOf(problem, choice);
   layout.stageBegins = stagesOf(choice);
-  return {choice,
-          cost::predict(problem.work, problem.device, hostOf(choice), layout, layersOf(choice))};
+  return {choice, cost::predict(problem.work, problem.device, hostOf(choice), layout,
+                                layersOf(choice), book)};
 }
 
 PricedChoice price(const SearchProblem &problem, const Choice &choice) {

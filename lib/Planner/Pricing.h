@@ -1,6 +1,7 @@
 //===- Pricing.h - Prices that layouts have in common ------------------------===//
 #pragma once
 
+#include "cleave/CostModel/Bound.h"
 #include "cleave/Planner/Search.h"
 #include "lib/Planner/Stages.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -21,17 +22,30 @@ public:
   const std::vector<int64_t> &stagesOf(const Choice &choice);
   const std::vector<int64_t> &inFlightOf(const Choice &choice);
 
-  /// Below the step of all layouts of a family, of a group, of a pipeline, and of a choice.
+  /// By kind.
+  using Exchanges = std::vector<cost::StateExchange>;
+  using Shares = std::vector<cost::LayerShare>;
+  /// Of a choice's way to share state, and what its layers add then.
+  Exchanges exchangesOf(const Choice &choice);
+  Shares sharesOf(const Choice &choice, const Exchanges &exchanges);
+
+  /// Below the step of all layouts of a family; and of all pipelines of a group, and of a pipeline,
+  /// whose layers add `shares`.
   double familyBound(const Choice &family);
-  double groupBound(const Choice &group);
-  double pipelineBound(const Choice &pipeline) { return boundOf(pipeline, /*sharing=*/false); }
-  double bound(const Choice &choice) { return boundOf(choice, /*sharing=*/true); }
+  double groupBound(const Choice &group, const Shares &shares);
+  double pipelineBound(const Choice &pipeline, const Shares &shares);
+  /// Below the step of a choice.
+  double bound(const Choice &choice) {
+    return pipelineBound(choice, sharesOf(choice, exchangesOf(choice)));
+  }
   /// Bytes of the fullest rank, or of the first one that has more than `enough`.
   double memoryOf(const Choice &choice, double enough = std::numeric_limits<double>::max());
   /// Less than those of all ways to share state, ranks after the first one that has more than
   /// `enough` (0: no limit) left out; and less than those of all pipelines.
   double leastMemoryOf(const Choice &pipeline, double enough = 0);
   double leastMemoryOfGroup(const Choice &group);
+  /// Less than those of all pipelines of a group that share state as `group` does.
+  double leastMemoryOfWay(const Choice &group);
 
   PricedChoice price(const Choice &choice);
 
@@ -68,7 +82,6 @@ private:
     Splits *splits = nullptr;
   };
 
-  double boundOf(const Choice &choice, bool sharing);
   const cost::HostProfile &hostOf(const Choice &choice) const;
   const Sequence &sequenceOf(const Choice &choice);
   Layers &layersAt(const Choice &choice);
@@ -76,8 +89,6 @@ private:
   const cost::RankLoad &loadOf(const Choice &choice, const cost::Layout &layout, int64_t rank);
   /// Stages of ZeRO of which one takes the least memory.
   std::vector<int64_t> leastSharings(const Choice &choice) const;
-  /// Below the fullest rank of `choice` with any schedule and stages.
-  double leastOfAnyStages(const Choice &choice);
 
   const SearchProblem &problem;
   /// The software where exchanges are waited for.
@@ -90,6 +101,7 @@ private:
   std::map<LayerKey, Sequence> sequences;
   std::map<std::vector<int64_t>, Splits> splits;
   std::map<std::array<int64_t, 4>, std::vector<int64_t>> inFlight;
+  cost::PlayBook book;
   /// Those of the first ranks of the pipeline that was asked for last.
   std::vector<cost::RankLoad> loads;
   std::optional<Choice> loadsKey;

@@ -3,6 +3,7 @@
 #include "cleave/Planner/Search.h"
 #include "lib/Planner/Pricing.h"
 #include "lib/Planner/SearchSpace.h"
+#include "lib/Planner/Sharings.h"
 #include "llvm/ADT/STLExtras.h"
 #include <chrono>
 #include <cmath>
@@ -20,8 +21,10 @@ struct Node {
   double bound;
   Level level;
   Choice choice;
-  /// Of a whole one.
+  /// Of a group or a whole one.
   double bytes = 0;
+  /// Of a group or a pipeline: by which its layouts may fit.
+  Sharings::Classes classes = {};
 
   /// The lowest bound first, then what is nearest to an answer, then in order.
   bool operator<(const Node &o) const {
@@ -93,7 +96,7 @@ class Searcher {
 public:
   Searcher(const SearchProblem &problem, const SearchOptions &options, SearchObserver *observer)
       : problem(problem), options(options), observer(observer), space(problem), pricing(problem),
-        best(options) {}
+        sharings(problem, space, pricing), best(options) {}
 
   SearchResult run() {
     const auto start = std::chrono::steady_clock::now();
@@ -148,7 +151,8 @@ private:
       space.groups(node.choice, [&](const Choice &c) { openGroup(c, node.bound); });
       return;
     case Level::Group:
-      space.pipelines(node.choice, [&](const Choice &c) { openPipeline(c, node.bound); });
+      shares = sharings.leastShares(node.choice, node.classes);
+      space.pipelines(node.choice, [&](const Choice &c) { openPipeline(c, node); });
       return;
     case Level::Pipeline:
       // Most are never looked at, so memory is asked for late.
@@ -156,7 +160,7 @@ private:
         ++result.counts.tooLarge;
         return;
       }
-      space.sharings(node.choice, [&](const Choice &c) { openSharing(c, node.bound); });
+      space.sharings(node.choice, [&](const Choice &c) { openSharing(c, node); });
       return;
     case Level::Whole:
       return predict(node);
@@ -166,25 +170,29 @@ private:
   void openGroup(const Choice &group, double atLeast) {
     ++result.counts.bounded;
     // Larger micro-batches never need less.
-    const double least = tooLarge ? 0 : pricing.leastMemoryOfGroup(group);
-    tooLarge |= !fits(least);
+    const Sharings::Classes classes = tooLarge ? Sharings::Classes() : sharings.possible(group);
+    tooLarge |= classes.none();
     if (tooLarge) {
       ++result.counts.tooLarge;
       return;
     }
-    const double bound = std::max(atLeast, pricing.groupBound(group));
+    const double bound =
+        std::max(atLeast, pricing.groupBound(group, sharings.leastShares(group, classes)));
+    const double least = options.pareto ? pricing.leastMemoryOfGroup(group) : 0;
     if (best.canImprove(group, bound, least))
-      queue.push({bound, Level::Group, group, least});
+      queue.push({bound, Level::Group, group, least, classes});
   }
 
-  void openPipeline(const Choice &pipeline, double atLeast) {
-    const double bound = std::max(atLeast, pricing.pipelineBound(pipeline));
+  void openPipeline(const Choice &pipeline, const Node &group) {
+    const double bound = std::max(group.bound, pricing.pipelineBound(pipeline, shares));
     ++result.counts.bounded;
     if (best.canImprove(pipeline, bound, 0))
-      queue.push({bound, Level::Pipeline, pipeline});
+      queue.push({bound, Level::Pipeline, pipeline, 0, group.classes});
   }
 
-  void openSharing(const Choice &choice, double atLeast) {
+  void openSharing(const Choice &choice, const Node &pipeline) {
+    if (!pipeline.classes[Sharings::classOf(choice)])
+      return;
     ++result.counts.bounded;
     // What is waited for takes no memory.
     Choice waiting = choice;
@@ -197,7 +205,7 @@ private:
       ++result.counts.tooLarge;
       return;
     }
-    const double bound = std::max(atLeast, pricing.bound(choice));
+    const double bound = std::max(pipeline.bound, sharings.boundOf(choice));
     if (best.canImprove(choice, bound, bytes))
       queue.push({bound, Level::Whole, choice, bytes});
   }
@@ -219,9 +227,12 @@ private:
   SearchObserver *observer;
   SearchSpace space;
   Pricing pricing;
+  Sharings sharings;
   Best best;
   std::priority_queue<Node> queue;
   SearchResult result;
+  /// Of the group that is being opened.
+  Pricing::Shares shares;
   /// The layout whose memory was asked for last.
   std::pair<Choice, double> lastBytes{Choice{.dp = 0}, 0};
   /// A group of the family that is being opened does not fit.

@@ -183,8 +183,8 @@ SearchSpace::SearchSpace(const SearchProblem &problem)
   if (pins.schedule == "1f1b" && pins.vp.value_or(1) > 1)
     pins.schedule = "interleaved";
   for (const Ban &ban : problem.bans)
-    if (ban.field != "zero" && ban.field != "zero_group" && ban.field != "overlap")
-      early.push_back(ban);
+    (ban.field == "zero" || ban.field == "zero_group" || ban.field == "overlap" ? late : early)
+        .push_back(ban);
   // Also where nothing is won by it.
   if (llvm::any_of(problem.bans,
                    [](const Ban &ban) { return ban.field == "overlap" && ban.value == "0"; }) &&
@@ -272,6 +272,13 @@ void SearchSpace::pipelines(const Choice &group, Visit visit) const {
 
 void SearchSpace::sharings(const Choice &pipeline, Visit visit) const {
   sharings(pipeline, /*withBanned=*/false, visit);
+}
+
+void SearchSpace::waysToShare(const Choice &group, Visit visit) const {
+  sharings(group, /*withBanned=*/true, [&](const Choice &c) {
+    if (!isBanned(c, late))
+      visit(c);
+  });
 }
 
 void SearchSpace::sharings(const Choice &pipeline, bool withBanned, Visit visit) const {

@@ -25,6 +25,8 @@ public:
   void pipelines(const Choice &group, Visit visit) const;
   /// Who shares state, and whether exchanges run beside the computation.
   void sharings(const Choice &pipeline, Visit visit) const;
+  /// The same for all pipelines of a group: bans of these alone are heeded.
+  void waysToShare(const Choice &group, Visit visit) const;
 
   /// All choices that are in none of the bans.
   void all(Visit visit) const;
@@ -45,8 +47,8 @@ private:
 
   const SearchProblem &problem;
   Pins pins;
-  /// Bans of what is known of a pipeline.
-  std::vector<Ban> early;
+  /// Bans of what is known of a pipeline, and those of the rest.
+  std::vector<Ban> early, late;
 };
 
 /// Whether the experts of `choice` are dealt out over whole tensor ranks, so that none has a part

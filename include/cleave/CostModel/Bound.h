@@ -19,12 +19,49 @@ namespace cleave::cost {
 Seconds stepBound(const ModelWork &work, const HostProfile &host, const Layout &layout,
                   const LayerPrices &prices, double microBatches);
 
-/// The same for stages that begin at `stageBegins` and the schedule of `layout`: each rank waits
-/// for the stages before its first one, forward and back, and does all of its work in between. With
-/// `sharing` exchanges and update are those of who shares state in `layout`, which are left out
-/// otherwise.
+/// What sharing state, or summing its gradients, takes for a layer of a kind, whatever its
+/// micro-batch.
+struct StateExchange {
+  /// Gradients of weights and the parameters; what a step has of it once.
+  Seconds reduce, gather, atEnd;
+  /// Elements that a rank updates.
+  double owned = 0;
+
+  /// Of each part the lesser one, so that both are above it.
+  void takeLeast(const StateExchange &o);
+};
+/// By kind.
+std::vector<StateExchange> stateExchangesOf(const ModelWork &work, const Device &device,
+                                            const HostProfile &host, const Layout &layout,
+                                            const LayerPrices &prices);
+
+/// What a layer adds to its rank: for each micro-batch, and once.
+struct LayerShare {
+  Seconds forward, backward;
+  /// Exchanges as far as they are seen wherever they are; and what is seen of them besides where
+  /// nothing is left to hide them.
+  Seconds exchanged, lastReduce, firstGather;
+  double owned = 0;
+
+  /// As that of `StateExchange`.
+  void takeLeast(const LayerShare &o);
+  LayerShare &add(const LayerShare &o, double times);
+};
+/// By kind, where state is shared as `layout` says and that takes `exchanges`.
+std::vector<LayerShare> layerSharesOf(const ModelWork &work, const Device &device,
+                                      const HostProfile &host, const Layout &layout,
+                                      const LayerPrices &prices,
+                                      const std::vector<StateExchange> &exchanges);
+
+/// Below the step of every layout whose layers add `shares`, for any schedule and stages.
 Seconds stepBound(const ModelWork &work, const Device &device, const HostProfile &host,
                   const Layout &layout, const LayerPrices &prices,
-                  const std::vector<int64_t> &stageBegins, bool sharing);
+                  const std::vector<LayerShare> &shares);
+
+/// The same for stages that begin at `stageBegins` and the schedule of `layout`: each rank waits
+/// for the stages before its first one, forward and back, and does all of its work in between.
+Seconds stepBound(const ModelWork &work, const Device &device, const HostProfile &host,
+                  const Layout &layout, const LayerPrices &prices,
+                  const std::vector<LayerShare> &shares, const std::vector<int64_t> &stageBegins);
 
 } // namespace cleave::cost

@@ -8,6 +8,7 @@
 
 #include "cleave/CostModel/HostProfile.h"
 #include "cleave/CostModel/Layout.h"
+#include "cleave/CostModel/PlayBook.h"
 #include "cleave/CostModel/Work.h"
 
 namespace cleave::cost {
@@ -121,9 +122,9 @@ struct Prediction {
 
 Prediction predict(const ModelWork &work, const Device &device, const HostProfile &host,
                    const Layout &layout);
-/// The same with what `priceLayers` says of `layout`.
+/// The same with what `priceLayers` says of `layout`, and with pipelines of `book`.
 Prediction predict(const ModelWork &work, const Device &device, const HostProfile &host,
-                   const Layout &layout, const LayerPrices &prices);
+                   const Layout &layout, const LayerPrices &prices, PlayBook &book);
 
 /// Micro-batches × stages in flight on each rank of the pipeline, as `memoryOfRanks` wants them;
 /// they don't depend on times.
