@@ -21,7 +21,7 @@ struct Node {
   double bound;
   Level level;
   Choice choice;
-  /// Of a group or a whole one.
+  /// Of a rank, at least; of a whole one all. Where memory is no aim, of whole ones alone.
   double bytes = 0;
   /// Of a group or a pipeline: by which its layouts may fit.
   Sharings::Classes classes = {};
@@ -186,8 +186,8 @@ private:
   void openPipeline(const Choice &pipeline, const Node &group) {
     const double bound = std::max(group.bound, pricing.pipelineBound(pipeline, shares));
     ++result.counts.bounded;
-    if (best.canImprove(pipeline, bound, 0))
-      queue.push({bound, Level::Pipeline, pipeline, 0, group.classes});
+    if (best.canImprove(pipeline, bound, group.bytes))
+      queue.push({bound, Level::Pipeline, pipeline, group.bytes, group.classes});
   }
 
   void openSharing(const Choice &choice, const Node &pipeline) {
