@@ -158,6 +158,8 @@ Seconds stepBound(const ModelWork &work, const Device &device, const HostProfile
                   all.owned / ranks);
 }
 
+bool fillsUpWaits(std::string_view schedule) { return schedule.starts_with("zb"); }
+
 namespace {
 
 /// A stage of a pipeline: what its layers add up to, with what it loses by sends.
@@ -181,7 +183,7 @@ public:
   StagedBound(const StepInput &in, llvm::ArrayRef<LayerShare> shares,
               llvm::ArrayRef<int64_t> begins)
       : sends(sendsOf(in)), micros(in.layout.microBatches()),
-        fillsUp(in.layout.schedule.starts_with("zb")), ranks(in.layout.pipeline) {
+        fillsUp(fillsUpWaits(in.layout.schedule)), ranks(in.layout.pipeline) {
     stages.reserve(begins.size());
     for (size_t s = 0; s + 1 < begins.size(); ++s)
       addStage(in, shares, begins[s], begins[s + 1]);

@@ -151,6 +151,7 @@ private:
       space.groups(node.choice, [&](const Choice &c) { openGroup(c, node.bound); });
       return;
     case Level::Group:
+      lastBound.reset();
       shares = sharings.leastShares(node.choice, node.classes);
       space.pipelines(node.choice, [&](const Choice &c) { openPipeline(c, node); });
       return;
@@ -184,7 +185,11 @@ private:
   }
 
   void openPipeline(const Choice &pipeline, const Node &group) {
-    const double bound = std::max(group.bound, pricing.pipelineBound(pipeline, shares));
+    // Schedules that are alike for the bound follow each other.
+    const std::pair key(pipeline.vp, cost::fillsUpWaits(pipeline.schedule));
+    if (!lastBound || lastBound->first != key)
+      lastBound = {key, pricing.pipelineBound(pipeline, shares)};
+    const double bound = std::max(group.bound, lastBound->second);
     ++result.counts.bounded;
     if (best.canImprove(pipeline, bound, group.bytes))
       queue.push({bound, Level::Pipeline, pipeline, group.bytes, group.classes});
@@ -231,8 +236,9 @@ private:
   Best best;
   std::priority_queue<Node> queue;
   SearchResult result;
-  /// Of the group that is being opened.
+  /// Of the group that is being opened, and of the last of its pipelines.
   Pricing::Shares shares;
+  std::optional<std::pair<std::pair<int64_t, bool>, double>> lastBound;
   /// The layout whose memory was asked for last.
   std::pair<Choice, double> lastBytes{Choice{.dp = 0}, 0};
   /// A group of the family that is being opened does not fit.

@@ -91,20 +91,36 @@ void StageTable::addRow() {
   const auto layers = static_cast<int64_t>(sums.size()) - 1;
   const auto s = static_cast<int64_t>(rows.size()) + 1;
   std::vector<int32_t> &sizes = rows.emplace_back(layers + 1);
-  // From the first layer on, so that what a layer needs of the row before is still there.
-  for (int64_t i = 0; i + s <= layers; ++i) {
+  if (s == 1) {
+    for (int64_t i = 0; i < layers; ++i) {
+      const int64_t sum = sums[layers] - sums[i];
+      scores[i] = {sum, double(sum) * double(sum)};
+      sizes[i] = static_cast<int32_t>(layers - i);
+    }
+    return;
+  }
+  // A longer first stage weighs more and leaves less to the others. The largest sum is least where
+  // the one gets above the other, which is no earlier for a later layer. From the first layer on,
+  // so that what a layer needs of the row before is still there.
+  const int64_t last = layers - s + 1;
+  auto sumTo = [&](int64_t i, int64_t end) { return sums[end] - sums[i]; };
+  for (int64_t i = 0, turn = 1; i + s <= layers; ++i) {
+    turn = std::max(turn, i + 1);
+    while (turn < last && sumTo(i, turn) < scores[turn].largest)
+      ++turn;
+    int64_t largest = std::max(sumTo(i, turn), scores[turn].largest);
+    if (turn > i + 1)
+      largest = std::min(largest, scores[turn - 1].largest);
+    int64_t end = turn;
+    while (end > i + 1 && scores[end - 1].largest <= largest)
+      --end;
     Score best;
-    for (int64_t end = s == 1 ? layers : i + 1; end + s - 1 <= layers; ++end) {
-      const int64_t sum = sums[end] - sums[i];
-      if (sizes[i] && sum > best.largest)
-        break;
-      Score score{sum, double(sum) * double(sum)};
-      if (s > 1) {
-        score.largest = std::max(score.largest, scores[end].largest);
-        score.squares += scores[end].squares;
-      }
+    for (; end <= last && sumTo(i, end) <= largest; ++end) {
+      const int64_t sum = sumTo(i, end);
+      const Score score{std::max(sum, scores[end].largest),
+                        double(sum) * double(sum) + scores[end].squares};
       // The longest first stage wins ties.
-      if (!sizes[i] || !(best < score)) {
+      if (score.largest <= largest && (!sizes[i] || !(best < score))) {
         best = score;
         sizes[i] = static_cast<int32_t>(end - i);
       }

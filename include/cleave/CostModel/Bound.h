@@ -7,6 +7,7 @@
 #pragma once
 
 #include "cleave/CostModel/Prediction.h"
+#include <string_view>
 
 namespace cleave::cost {
 
@@ -57,6 +58,9 @@ std::vector<LayerShare> layerSharesOf(const ModelWork &work, const Device &devic
 Seconds stepBound(const ModelWork &work, const Device &device, const HostProfile &host,
                   const Layout &layout, const LayerPrices &prices,
                   const std::vector<LayerShare> &shares);
+
+/// Whether gradients of weights are apart and may fill up waits: all that is asked of a schedule.
+bool fillsUpWaits(std::string_view schedule);
 
 /// The same for stages that begin at `stageBegins` and the schedule of `layout`: each rank waits
 /// for the stages before its first one, forward and back, and does all of its work in between.
