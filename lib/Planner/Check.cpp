@@ -78,7 +78,9 @@ private:
       if (failed(checkAxes(batch, DictionaryAttr::get(batch.getContext(), place))))
         return failure();
     }
-    if (batch.getGlobal() < 1 || batch.getMicro() < 1 || batch.getSequence() < 1)
+    const auto isBelowOne = [](uint64_t size) { return static_cast<int64_t>(size) < 1; };
+    if (isBelowOne(batch.getGlobal()) || isBelowOne(batch.getMicro()) ||
+        isBelowOne(batch.getSequence()))
       return refuse(batch, "plan.bad_value: a size of the batch is below 1",
                     "global, micro and sequence are at least 1",
                     "global " + Twine(dp) + " micro 1 sequence 1");

@@ -71,23 +71,24 @@ static rt::Status settleTensor(const PlanRequest &request, int64_t pp, HeadSizes
     const std::string product =
         std::string(cp > 1 ? "dp × cp × tp" : "dp × tp") + (pp > 1 ? " × pp" : "");
     return suggestCluster(
-        pins,
-        rt::userError("plan.ranks_mismatch", product + " is not the number of ranks")
-            .withGiven("dp=" + std::to_string(degrees.dp) + ", tp=" + std::to_string(degrees.tp) +
-                       (cp > 1 ? ", cp=" + std::to_string(cp) : "") +
-                       (pp > 1 ? ", pp=" + std::to_string(pp) : "") +
-                       ", ranks=" + std::to_string(request.ranks))
-            .withRule(product + " = ranks")
-            .suggest("tp one of " +
-                     divisors(ranks, [&](int64_t t) { return headsDivide(heads, t); }) +
-                     ", dp left out"));
+        pins, rt::userError("plan.ranks_mismatch", product + " is not the number of ranks")
+                  .withGiven((pins.dp ? "dp=" + std::to_string(degrees.dp) + ", " : "") +
+                             (pins.tp ? "tp=" + std::to_string(degrees.tp) + ", " : "") +
+                             (cp > 1 ? "cp=" + std::to_string(cp) + ", " : "") +
+                             (pp > 1 ? "pp=" + std::to_string(pp) + ", " : "") +
+                             "ranks=" + std::to_string(request.ranks))
+                  .withRule(product + " = ranks")
+                  .suggest("tp one of " +
+                           divisors(ranks, [&](int64_t t) { return headsDivide(heads, t); }) +
+                           ", dp left out"));
   }
   if (!headsDivide(heads, degrees.tp)) {
     int64_t all = heads.keyHeads * heads.groups;
     return rt::userError("plan.heads_indivisible", "the attention heads cannot be split " +
                                                        std::to_string(degrees.tp) + " ways")
-        .withGiven("tp=" + std::to_string(degrees.tp) + ", num_attention_heads=" +
-                   std::to_string(all) + ", num_key_value_heads=" + std::to_string(heads.keyHeads))
+        .withGiven((pins.tp ? "" : "dp=" + std::to_string(degrees.dp) + " leaves ") + "tp=" +
+                   std::to_string(degrees.tp) + ", num_attention_heads=" + std::to_string(all) +
+                   ", num_key_value_heads=" + std::to_string(heads.keyHeads))
         .withRule(
             "tp divides the key heads, or what is left of it divides the queries of a key head")
         .suggest("tp one of " + divisors(ranks, [&](int64_t t) { return headsDivide(heads, t); }) +

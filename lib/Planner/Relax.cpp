@@ -4,6 +4,7 @@
 #include "lib/Planner/Pricing.h"
 #include "lib/Planner/SearchSpace.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include <limits>
 
 namespace cleave {
@@ -98,7 +99,7 @@ public:
   /// The smallest set in conflict; of up to three members all sets are tried, a larger one is
   /// only known to have no member too many.
   std::vector<size_t> find() {
-    for (size_t size = 1; size <= std::min<size_t>(3, all.size()); ++size) {
+    for (size_t size = 0; size <= std::min<size_t>(3, all.size()); ++size) {
       std::vector<size_t> set;
       if (tryAll(0, size, set))
         return set;
@@ -149,6 +150,83 @@ private:
   const std::vector<Constraint> all;
 };
 
+/// `choice` with what `pins` fix.
+Choice withPins(Choice choice, const Pins &pins) {
+  const auto take = [](auto &to, const auto &from) {
+    if (from)
+      to = *from;
+  };
+  take(choice.dp, pins.dp);
+  take(choice.tp, pins.tp);
+  take(choice.cp, pins.cp);
+  take(choice.pp, pins.pp);
+  take(choice.vp, pins.vp);
+  take(choice.ep, pins.experts);
+  take(choice.schedule, pins.schedule);
+  take(choice.zero, pins.zero);
+  take(choice.zeroGroup, pins.zeroGroup);
+  take(choice.sequence, pins.sequence);
+  take(choice.vocabulary, pins.vocabulary);
+  take(choice.overlap, pins.overlap);
+  take(choice.microBatch, pins.microBatch);
+  // What goes with it is no rule that is broken.
+  if (choice.vp > 1 && !pins.schedule)
+    choice.schedule = "interleaved";
+  if (choice.schedule == "interleaved" && !pins.vp)
+    choice.vp = std::max<int64_t>(choice.vp, 2);
+  return choice;
+}
+
+/// Meshes of all ranks under `pins`.
+void forEachMesh(int64_t ranks, const Pins &pins, llvm::function_ref<void(const Choice &)> visit) {
+  for (int64_t pp = pins.pp.value_or(1); pp <= pins.pp.value_or(ranks); ++pp) {
+    if (ranks % pp != 0)
+      continue;
+    for (int64_t cp = pins.cp.value_or(1); cp <= pins.cp.value_or(ranks / pp); ++cp) {
+      if (ranks / pp % cp != 0)
+        continue;
+      const int64_t left = ranks / pp / cp;
+      for (int64_t tp = pins.tp.value_or(1); tp <= pins.tp.value_or(left); ++tp) {
+        Choice mesh;
+        mesh.pp = pp, mesh.cp = cp, mesh.tp = tp, mesh.dp = left / tp;
+        if (left % tp == 0 && (!pins.dp || *pins.dp == mesh.dp))
+          visit(mesh);
+      }
+    }
+  }
+}
+
+/// What keeps layouts from having all that is in `conflict`: rules that meshes with its degrees
+/// break, or where it has none, the one that a layout with all but a part breaks with all.
+std::vector<std::string> rulesAgainst(const SearchProblem &problem,
+                                      const std::vector<std::string> &conflict,
+                                      const std::optional<Choice> &near) {
+  const auto pins = parsePins(llvm::join(conflict, ","));
+  if (conflict.empty() || !pins.ok())
+    return {};
+  std::vector<std::string> rules;
+  const auto add = [&](const Choice &choice) {
+    if (auto rule = brokenRule(problem, withPins(choice, *pins));
+        rule && !llvm::is_contained(rules, *rule))
+      rules.push_back(*rule);
+  };
+  const bool isOfPipelines = pins->vp.value_or(1) > 1 || pins->schedule.value_or("1f1b") != "1f1b";
+  if (!pins->dp && !pins->tp && !pins->cp && !pins->pp && !isOfPipelines) {
+    if (near)
+      add(*near);
+  } else {
+    forEachMesh(problem.request.ranks, *pins, [&](const Choice &mesh) {
+      if (!isOfPipelines || mesh.pp > 1)
+        add(mesh);
+    });
+    if (rules.empty())
+      rules.push_back(isOfPipelines
+                          ? "vp and schedule are of a pipeline, whose pp divides the ranks"
+                          : "dp × cp × tp × pp = ranks");
+  }
+  return rules;
+}
+
 } // namespace
 
 std::optional<SmallestChoice> smallestChoice(const SearchProblem &problem, double enough) {
@@ -178,6 +256,12 @@ Infeasible explainInfeasible(const SearchProblem &problem) {
     const SearchResult found = search(relaxed, options);
     if (!found.best.empty())
       out.relaxations.push_back({"without " + finder.textOf(given), found.best.front()});
+    // Of the conflict alone: what else was asked may be in one of its own.
+    std::vector<size_t> others = conflict;
+    llvm::erase(others, given);
+    const auto free = smallestChoice(finder.with(others), std::numeric_limits<double>::max());
+    if (free && out.rules.empty())
+      out.rules = rulesAgainst(problem, out.conflict, free->choice);
   }
   llvm::sort(out.relaxations, [](const Relaxation &a, const Relaxation &b) {
     return std::pair(a.best.seconds(), a.text) < std::pair(b.best.seconds(), b.text);

@@ -255,9 +255,11 @@ void SearchSpace::pipelines(const Choice &group, Visit visit) const {
       visit(c);
   };
   if (c.pp == 1) {
+    // Choices outlive the pins: the name stays the neutral one, which is the only one here.
     c.vp = pins.vp.value_or(1);
-    c.schedule = pins.schedule ? std::string_view(*pins.schedule) : c.schedule;
-    return offer();
+    if (!pins.schedule || *pins.schedule == c.schedule)
+      offer();
+    return;
   }
   const int64_t most = static_cast<int64_t>(problem.work.layers.size()) / c.pp;
   for (const Schedule &schedule : allSchedules()) {

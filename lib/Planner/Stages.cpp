@@ -49,6 +49,14 @@ static rt::Status checkStageCount(const PipelineChoice &choice, const Pins &pins
   return error;
 }
 
+/// The least divisor above 1.
+static int64_t leastDivisor(int64_t ranks) {
+  for (int64_t d = 2; d <= ranks / d; ++d)
+    if (ranks % d == 0)
+      return d;
+  return ranks;
+}
+
 rt::StatusOr<PipelineChoice> settlePipeline(const Pins &pins, int64_t ranks, ModuleOp model) {
   PipelineChoice choice;
   choice.ranks = pins.pp.value_or(1);
@@ -56,7 +64,8 @@ rt::StatusOr<PipelineChoice> settlePipeline(const Pins &pins, int64_t ranks, Mod
   if (!choice.isPipeline()) {
     if (pins.vp.value_or(1) > 1 || asked != "1f1b")
       return badPin("a pipeline's stages and schedule are given, and no pipeline", pinText(pins),
-                    "vp and schedule are of a pipeline, which has pp of at least 2", "pp=2");
+                    "vp and schedule are of a pipeline, which has pp of at least 2",
+                    ranks > 1 ? "pp=" + std::to_string(leastDivisor(ranks)) : "vp=1,schedule=1f1b");
     return choice;
   }
   choice.stagesOfRank = pins.vp.value_or(asked == "interleaved" ? 2 : 1);

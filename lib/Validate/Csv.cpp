@@ -33,7 +33,8 @@ rt::StatusOr<Table> readCsv(const std::string &path) {
   std::vector<std::string> row(1);
   int line = 1, quoteLine = 0;
   bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
+  // Spreadsheets write a byte-order mark in front.
+  for (size_t i = text.starts_with("\xef\xbb\xbf") ? 3 : 0; i < text.size(); ++i) {
     const char c = text[i];
     line += c == '\n';
     if (quoted) {
@@ -83,7 +84,12 @@ rt::StatusOr<Table> readCsv(const std::string &path) {
           .suggest("as many commas as the header has");
   Table table;
   for (size_t i = 0; i < rows.front().size(); ++i)
-    table.columns.emplace(rows.front()[i], i);
+    if (!table.columns.emplace(rows.front()[i], i).second && !rows.front()[i].empty())
+      return rt::userError("rows.syntax", "the header names a column twice")
+          .at({path, lines.front(), 0})
+          .withGiven(rows.front()[i])
+          .withRule("each column has a name of its own")
+          .suggest(rows.front()[i] + "_2");
   table.cells.assign(std::make_move_iterator(rows.begin() + 1),
                      std::make_move_iterator(rows.end()));
   return table;

@@ -53,6 +53,11 @@ std::string whyLeftOut(const Row &row) {
     return "the step time is no positive number";
   if (row.text("task") != "pretrain" && row.text("task") != "SFT")
     return "not all parameters are trained (" + row.text("task") + ")";
+  for (const char *column : {"layers", "hidden", "heads", "kv_heads", "seq_len", "gpus", "tp", "pp",
+                             "vp", "cp", "dp", "mbs", "gbs"})
+    if (const double value = row.number(column);
+        row.has(column) && (value < 1 || value >= 1e15 || value != std::floor(value)))
+      return std::string(column) + " is no whole number of at least 1";
   for (const char *column : {"layers", "hidden", "heads", "seq_len"})
     if (row.integer(column) == 0)
       return std::string("the model's ") + column + " is not stated";

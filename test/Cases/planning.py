@@ -209,6 +209,22 @@ class Planning(harness.Case):
             with open(self.path("edited.mlir"), "w", encoding="utf-8") as file:
                 file.write(text.replace(before, after))
             self.refused([CLEAVE, "explain", self.path("edited.mlir")], "plan.conflict", says=(key,))
+        # What `compile` would not carry out is not explained either.
+        for kind, before, after in (("plan.bad_value", "micro 1", "micro 0"),
+                                    ("plan.bad_value", "micro 1", "micro -1"),
+                                    ("plan.batch_indivisible", "micro 1", "micro 3"),
+                                    ("plan.unknown_axis", 'batch = ["data"]', 'batch = ["dta"]')):
+            self.assertIn(before, text)
+            with open(self.path("edited.mlir"), "w", encoding="utf-8") as file:
+                file.write(text.replace(before, after))
+            self.refused([CLEAVE, "explain", self.path("edited.mlir")], kind)
+
+    def test_a_pin_that_names_the_neutral_schedule_stays_a_name(self):
+        # The search of the cheapest number of nodes makes several problems one after the other.
+        found = self.plan(config(), "dgx-a100:4", "--seq-len", "32", "--global-batch", "64", "--pin",
+                          "schedule=1f1b,zero=3", "--objective", "cost")
+        self.assertEqual(found["plan"]["layout"]["schedule"], "1f1b")
+        self.assertNotIn("schedule", found["plan"]["pins"])
 
     def test_pins_that_the_search_does_not_look_at(self):
         path = self.written(config(), "config")
@@ -229,6 +245,33 @@ class Planning(harness.Case):
         # The name in a cluster's file is the user's.
         named = self.cluster(2, 2, name="rack:A")
         self.assertEqual(self.plan(config(), named, "--seq-len", "32")["cluster"], "rack:A")
+
+    def test_what_cannot_hold_is_refused_by_its_rule(self):
+        sizes = ("--seq-len", "16", "--global-batch")
+        for ranks, batch, pins, given, rule in (
+                (4, 8, "micro_batch=3", "micro_batch=3", "dp × micro_batch divides global_batch"),
+                (6, 7, "ep=4,zero=1", "ep=4", "ep is for models whose layers have experts"),
+                (6, 1, "dp=3", "dp=3", "dp divides global_batch"),
+                (12, 8, "cp=12,zero=1", "cp=12", "each context rank has tokens of both ends of a sequence"),
+                (2, 8, "vp=9", "vp=9", "pp × vp is at most the number of layers"),
+                (2, 8, "schedule=zb-h1,vp=2", "vp=2, schedule=zb-h1", "interleaved takes vp of at least 2")):
+            with self.subTest(pins=pins):
+                error = self.plan(config(), f"local:{ranks}", *sizes, str(batch), "--pin", pins, fails=True)
+                if error["kind"] == "plan.infeasible":
+                    self.assertEqual(error["given"], given)
+                self.assertIn(rule, error["rule"])
+        # Values that nobody asked for are not said to be given.
+        error = self.plan(config(), "local:7", *sizes, "7", "--pin", "tp=4", fails=True)
+        self.assertEqual((error["kind"], error["given"]), ("plan.ranks_mismatch", "tp=4, ranks=7"))
+        # No memory is in the way where no layout is.
+        error = self.plan(config(), "local:7", "--seq-len", "3", "--global-batch", "5", fails=True)
+        self.assertEqual(error["kind"], "plan.batch_indivisible")
+        path, plan = self.written(config(), "config"), self.path("plan.mlir")
+        done = run([CLEAVE, "plan", path, "--cluster", "local:2", "--seq-len", "16", "-o", plan])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("micro_batch=3 cannot hold together: dp × micro_batch divides global_batch",
+                      run([CLEAVE, "explain", plan, "--why-not", "micro_batch=3"]).stdout)
+        self.refused([CLEAVE, "explain", plan, "--why-not", ";"], "plan.bad_pin")
 
     def test_i04_found_plans_are_checked_and_run(self):
         chance = random.Random(4)

@@ -345,6 +345,16 @@ rt::Status Compilation::binary() {
   });
 }
 
+/// A path as a shell reads it back.
+static std::string quoted(const std::string &path) {
+  if (path.find_first_of(" \t\n'\"\\$`&|;<>()*?[]{}~#!") == std::string::npos)
+    return path;
+  std::string text = "'";
+  for (char c : path)
+    text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
 /// What was made and how to run it, for people.
 void Compilation::tellBinary() const {
   const rt::Program &program = compiled->image.first();
@@ -368,7 +378,7 @@ void Compilation::tellBinary() const {
          "cp, tp and pp\n",
          bytes / 1e9, cluster->name, *cluster->deviceMemory / 1e9);
   const bool here = request.output.find('/') == std::string::npos;
-  tell("run it: {}{} --data TOKENS.bin --steps N\n", here ? "./" : "", request.output);
+  tell("run it: {}{} --data TOKENS.bin --steps N\n", here ? "./" : "", quoted(request.output));
 }
 
 static rt::Status unknownPhase(const std::string &name, std::vector<std::string> names) {

@@ -65,6 +65,7 @@ static rt::StatusOr<std::unique_ptr<PlanTask>> taskOf(const std::string &file, C
   CLEAVE_RT_RETURN_IF_ERROR(line.parse(words));
   CLEAVE_RT_ASSIGN_OR_RETURN(std::unique_ptr<PlanTask> task, PlanTask::read(line));
   CLEAVE_RT_RETURN_IF_ERROR(checkSizes(file, solution, task->request.plan));
+  CLEAVE_RT_RETURN_IF_ERROR(task->check(file));
   return task;
 }
 

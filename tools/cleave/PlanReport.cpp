@@ -36,6 +36,11 @@ rt::StatusOr<std::vector<ComparedChoice>> compareWith(PlanTask &task, const std:
   std::vector<ComparedChoice> list;
   llvm::SmallVector<llvm::StringRef> questions;
   llvm::StringRef(text).split(questions, ';', -1, /*KeepEmpty=*/false);
+  if (questions.empty())
+    return rt::userError("plan.bad_pin", "there is nothing to compare with")
+        .withGiven(text)
+        .withRule("pins as of --pin; semicolons part several sets")
+        .suggest("'tp=8,pp=2;zero=3'");
   for (llvm::StringRef question : questions) {
     CLEAVE_RT_ASSIGN_OR_RETURN(SearchProblem problem, task.problemWith(question.str()));
     ComparedChoice &out = list.emplace_back();
@@ -284,8 +289,9 @@ std::string comparedText(const PlanReport &r) {
   for (const ComparedChoice &c : r.compared) {
     text += fmt::format("\nwith {}:\n", c.pins);
     if (!c.best) {
-      text += fmt::format("  no layout: {} cannot hold together\n",
-                          fmt::join(c.obstacle->conflict, ", "));
+      text += fmt::format(
+          "  no layout: {} cannot hold together{}{}\n", fmt::join(c.obstacle->conflict, ", "),
+          c.obstacle->rules.empty() ? "" : ": ", fmt::join(c.obstacle->rules, "; "));
       const double limit = r.task.problem().memory;
       if (c.obstacle->smallest && limit > 0 && c.obstacle->smallest->bytes > limit)
         text += fmt::format("  the least memory is {} ({}), {} above the limit\n",
@@ -342,6 +348,27 @@ std::string planText(const PlanReport &r) {
   return text + comparedText(r);
 }
 
+/// Whether a refusal of the policy holds for all that a search may choose: it says nothing where
+/// its cause is a value that the policy chose by itself.
+static bool isAboutPins(const rt::Error &error, const PlanRequest &request) {
+  const Pins &pins = request.pins;
+  if (error.kind == "plan.batch_indivisible")
+    return pins.dp || (pins.tp && pins.cp && pins.pp);
+  if (error.kind == "plan.heads_indivisible")
+    return pins.tp.has_value();
+  if (error.kind == "plan.bad_pin")
+    return pins.pp || (!pins.schedule && pins.vp.value_or(1) == 1);
+  if (error.kind != "plan.ranks_mismatch")
+    return true;
+  int64_t left = request.ranks;
+  for (const std::optional<int64_t> &pin : {pins.dp, pins.cp, pins.tp, pins.pp}) {
+    if (left % pin.value_or(1) != 0)
+      return true;
+    left /= pin.value_or(1);
+  }
+  return pins.dp && pins.cp && pins.tp && pins.pp;
+}
+
 rt::Error infeasibleError(mlir::ModuleOp module, const SearchProblem &problem,
                           const Cluster &cluster) {
   SearchProblem unlimited = problem;
@@ -350,14 +377,10 @@ rt::Error infeasibleError(mlir::ModuleOp module, const SearchProblem &problem,
   if (problem.bans.empty() && !smallestChoice(unlimited, std::numeric_limits<double>::max()))
     if (auto plan = planPhase(module, problem.request); !plan.ok())
       ofPins = plan.status().error();
-  // A batch that the data ranks of the policy don't divide may be dealt out over others.
-  const Pins &pins = problem.request.pins;
-  const bool chosenBatch = ofPins && ofPins->kind == "plan.batch_indivisible" && !pins.dp &&
-                           !(pins.tp && pins.cp && pins.pp);
-  if (ofPins && !chosenBatch)
+  if (ofPins && isAboutPins(*ofPins, problem.request))
     return *ofPins;
   const Infeasible why = explainInfeasible(problem);
-  if (ofPins && why.relaxations.empty())
+  if (ofPins && why.conflict.empty())
     return *ofPins;
   std::string message = "no layout meets the request";
   if (why.smallest && problem.memory > 0 && why.smallest->bytes > problem.memory)
@@ -367,7 +390,9 @@ rt::Error infeasibleError(mlir::ModuleOp module, const SearchProblem &problem,
   rt::Error error =
       rt::userError("plan.infeasible", message)
           .withGiven(fmt::format("{}", fmt::join(why.conflict, ", ")))
-          .withRule("pins, bans and the memory of a device leave at least one layout");
+          .withRule(why.rules.empty()
+                        ? "pins, bans and the memory of a device leave at least one layout"
+                        : fmt::format("{}", fmt::join(why.rules, "; ")));
   for (const Relaxation &r : why.relaxations)
     error.suggestions.push_back(
         fmt::format("{}: {} ({:.4g} s a step)", r.text, textOf(r.best.choice), r.best.seconds()));

@@ -208,6 +208,12 @@ SearchResult PlanTask::find(SearchProblem &problem, const SearchOptions &options
                 : search(problem, options, observer);
 }
 
+rt::Status PlanTask::check(const std::string &planFile) {
+  // Pieces of the last kind are those of its joint graph.
+  CLEAVE_RT_RETURN_IF_ERROR(differentiate());
+  return planPhase(*module, request.plan, planFile).status();
+}
+
 std::optional<LaidOutMemory> PlanTask::layOut(const std::string &planFile) {
   ExecLayouter *target = layouterOf();
   if (!target)

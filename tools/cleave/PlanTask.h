@@ -26,6 +26,9 @@ public:
   /// these allocate, and none that does not fit.
   SearchResult find(SearchProblem &problem, const SearchOptions &options = {},
                     SearchObserver *observer = nullptr);
+  /// Whether the plan of a file, which may have been edited, can be carried out; errors are those
+  /// of `compile --plan`.
+  rt::Status check(const std::string &planFile);
   /// What a rank allocates under the plan of a file; nothing on other clusters.
   std::optional<LaidOutMemory> layOut(const std::string &planFile);
   /// The problem with the pins of `text` beside the request's own, which they replace.

@@ -31,6 +31,8 @@ struct Infeasible {
   /// Pins and bans as the user wrote them, "memory" for that of a device. None of them can be
   /// left out; no smaller set was found to be in conflict.
   std::vector<std::string> conflict;
+  /// Which rules a layout with all of these would break; empty where a ban or memory is among them.
+  std::vector<std::string> rules;
   /// Under all pins and bans; nothing where these alone leave no layout.
   std::optional<SmallestChoice> smallest;
   /// Fastest first.

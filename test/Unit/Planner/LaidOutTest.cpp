@@ -4,6 +4,9 @@
 #include "cleave/Planner/Relax.h"
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 namespace cleave {
 namespace {
 
@@ -86,6 +89,26 @@ TEST_F(LaidOut, WithoutALimitNothingIsPutAside) {
   EXPECT_EQ(target.asked, static_cast<int>(found.best.size()));
   for (size_t i = 0; i < plain.best.size(); ++i)
     EXPECT_EQ(textOf(found.best[i].choice), textOf(plain.best[i].choice));
+}
+
+/// What is behind the best is not laid out any more when the time is up, and the best always is.
+TEST_F(LaidOut, TheTimeLimitIsOneForSearchesAndLayouts) {
+  class Slow : public Factors {
+    std::optional<LaidOutMemory> layOut(const PricedChoice &found) override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      return Factors::layOut(found);
+    }
+  } target;
+  SearchProblem asked = problem(0);
+  SearchOptions options;
+  options.top = 4;
+  const size_t all = searchLaidOut(asked, target, options).best.size();
+  ASSERT_GT(all, 1u);
+  target.asked = 0;
+  options.timeLimit = 0.01;
+  const SearchResult found = searchLaidOut(asked, target, options);
+  EXPECT_EQ(target.asked, 1);
+  EXPECT_TRUE(found.best.front().laidOut);
 }
 
 /// What fits by the formula alone is explained by the memory that was laid out.
