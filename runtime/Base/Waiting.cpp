@@ -58,36 +58,12 @@ uint32_t waitForChange(const std::atomic<uint32_t> &word, uint32_t old,
   return now;
 }
 
-bool Barrier::arriveAndWait(size_t self) {
-  const uint32_t before = own[self].arrivals, meeting = (before + 1) & ~brokenBit;
-  uint32_t expected = before;
-  // What else the word can be is broken.
-  if (!words[self].arrivals.compare_exchange_strong(expected, meeting, std::memory_order_acq_rel,
-                                                    std::memory_order_relaxed))
-    return false;
-  own[self].arrivals = meeting;
-  words[self].arrivals.notify_all();
-  for (size_t party = 0; party < words.size(); ++party) {
-    if (party == self)
-      continue;
-    const std::atomic<uint32_t> &word = words[party].arrivals;
-    // A party is at most one meeting ahead: it needs this one to go on. One whose word broke
-    // before it came will not come, for anyone; one that came before has come for all.
-    uint32_t seen = word.load(std::memory_order_acquire);
-    while ((seen & ~brokenBit) == before) {
-      if (seen & brokenBit)
-        return false;
-      seen = waitForChange(word, seen, spin);
-    }
-  }
-  return true;
-}
-
 void Barrier::breakUp() {
-  for (Word &word : words) {
-    word.arrivals.fetch_or(brokenBit, std::memory_order_acq_rel);
-    word.arrivals.notify_all();
-  }
+  for (std::array<Word, 2> &ofParty : words)
+    for (Word &word : ofParty) {
+      word.arrivals.fetch_or(brokenBit, std::memory_order_acq_rel);
+      word.arrivals.notify_all();
+    }
 }
 
 } // namespace cleave::rt

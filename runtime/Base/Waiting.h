@@ -4,6 +4,7 @@
 // than it can ever win (ranks may outnumber cores).
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -21,12 +22,25 @@ inline constexpr std::chrono::nanoseconds defaultSpin{2000};
 uint32_t waitForChange(const std::atomic<uint32_t> &word, uint32_t old,
                        std::chrono::nanoseconds spin);
 
+/// Begins to fetch a line that this thread will write, so that no other core has it by then;
+/// waits for nothing. The builtin for it takes the line for reading alone unless the whole
+/// program needs a processor with this instruction, which does nothing where there is none.
+inline void claimLine(const void *line) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" ::"m"(*static_cast<const char *>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
 /// A reusable meeting point of a fixed number of threads that can be broken:
 /// once one thread calls `breakUp`, every wait that is not over yet and every
 /// later one returns at once and says so. All parties agree on each meeting: it
 /// took place for all of them or for none. Each party says in a word of its own that
 /// it is there, and looks at those of the others, so that a meeting costs one way of a
-/// cache line from core to core. The rest of that line is a note to the others.
+/// cache line from core to core. The rest of that line is a note to the others. A party
+/// has two such lines and uses them in turn: what it wrote for one meeting stays until
+/// all have come to the next.
 class Barrier {
 public:
   explicit Barrier(size_t parties, std::chrono::nanoseconds spin = defaultSpin)
@@ -34,15 +48,25 @@ public:
 
   size_t parties() const { return words.size(); }
 
-  /// Memory of a party that comes with its word: it writes there before it arrives, and the
-  /// others may read from then on until they arrive again. Zeros at first.
-  template <typename Note> Note &note(size_t party) {
-    static_assert(sizeof(Note) <= noteBytes && std::is_trivially_copyable_v<Note>);
-    return *reinterpret_cast<Note *>(words[party].note);
+  /// Which of two memories are those of the last meeting that a party came to: 0 or 1, in
+  /// turn and alike for all. Another party of that meeting may ask as long as this one
+  /// cannot come to the next.
+  size_t turn(size_t self) const { return own[self].turn; }
+  size_t nextTurn(size_t self) const { return 1 - own[self].turn; }
+
+  /// Memory that comes with a party's word: `self` writes there before it arrives.
+  template <typename Note> Note &nextNote(size_t self) {
+    return noteOf<Note>(words[self][nextTurn(self)]);
   }
-  template <typename Note> const Note &note(size_t party) const {
-    return const_cast<Barrier *>(this)->note<Note>(party);
+  /// What `party` wrote before the last meeting that `self` came to; to be read until `self`
+  /// arrives again.
+  template <typename Note> const Note &note(size_t party, size_t self) const {
+    return noteOf<const Note>(words[party][turn(self)]);
   }
+
+  /// Claims the memory of `self` for the next meeting. That wins where there is other work
+  /// until then, and loses where the next meeting is a moment away.
+  void claimNext(size_t self) const { claimLine(&words[self][nextTurn(self)]); }
 
   /// Waits until all parties have arrived; `self` is one of 0 … parties - 1. False if the
   /// barrier broke before. What a party wrote before is visible to every party after.
@@ -54,22 +78,61 @@ private:
 
   static constexpr size_t noteBytes = 56;
 
-  struct alignas(64) Word {
+  /// Processors fetch lines in pairs: two a word, so that who reads one word takes no other
+  /// from its owner.
+  struct alignas(128) Word {
     alignas(8) std::byte note[noteBytes] = {};
-    /// Meetings that the party has come to, in the low bits, which wrap around; once the
-    /// top bit is set they stay.
+    /// Meetings of this turn that the party has come to, in the low bits, which wrap around;
+    /// once the top bit is set they stay.
     std::atomic<uint32_t> arrivals{0};
   };
 
   /// What a party knows of itself: its own word lies with those who read it last, and comes
   /// back no faster than another's.
   struct alignas(64) Own {
-    uint32_t arrivals = 0;
+    size_t turn = 0;
+    std::array<uint32_t, 2> arrivals = {};
   };
 
-  std::vector<Word> words;
+  template <typename Note, typename AnyWord> static Note &noteOf(AnyWord &word) {
+    static_assert(sizeof(Note) <= noteBytes && std::is_trivially_copyable_v<Note>);
+    return *reinterpret_cast<Note *>(word.note);
+  }
+
+  std::vector<std::array<Word, 2>> words;
   std::vector<Own> own;
   const std::chrono::nanoseconds spin;
 };
+
+inline bool Barrier::arriveAndWait(size_t self) {
+  const size_t turn = nextTurn(self);
+  const uint32_t before = own[self].arrivals[turn], meeting = (before + 1) & ~brokenBit;
+  uint32_t expected = before;
+  // Before the others see that this party is there: they may look at its turn.
+  own[self].turn = turn;
+  // What else the word can be is broken.
+  if (!words[self][turn].arrivals.compare_exchange_strong(
+          expected, meeting, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+    own[self].turn = 1 - turn;
+    return false;
+  }
+  own[self].arrivals[turn] = meeting;
+  words[self][turn].arrivals.notify_all();
+  for (size_t party = 0; party < words.size(); ++party) {
+    if (party == self)
+      continue;
+    const std::atomic<uint32_t> &word = words[party][turn].arrivals;
+    // A party uses this word again after the next meeting, which needs all of this one. One
+    // whose word broke before it came will not come, for anyone; one that came before has
+    // come for all.
+    uint32_t seen = word.load(std::memory_order_acquire);
+    while ((seen & ~brokenBit) == before) {
+      if (seen & brokenBit)
+        return false;
+      seen = waitForChange(word, seen, spin);
+    }
+  }
+  return true;
+}
 
 } // namespace cleave::rt

@@ -6,6 +6,9 @@
 //   work               →  each rank writes only what is its part
 //   leave (never broken) → buffers belong to their owners again
 //
+// Small messages need no leave: before it enters, each rank copies what others read to a
+// stage of its own, where it stays until all have entered again.
+//
 // A failure elsewhere can stop ranks only at `enter`, so no rank frees a buffer
 // that another still reads. A group of which other processes hold a part derives
 // from this one: its work also waits for them, and then a failure must make that
@@ -46,7 +49,7 @@ public:
 
   size_t size() const { return meeting->parties(); }
   const LocalCall &operator[](size_t member) const {
-    return member == self ? own[part] : meeting->note<LocalMessage>(member).parts[part];
+    return member == self ? own[part] : meeting->note<LocalMessage>(member, self).parts[part];
   }
   const LocalCall &front() const { return (*this)[0]; }
 
@@ -96,6 +99,14 @@ protected:
   const size_t firstHere;
 
 private:
+  /// The largest message that is staged: 1 KiB. Two ranks of an EPYC sum that in 0.16 µs, and
+  /// in 0.21 from buffer to buffer; 4 KiB in 0.4 to 0.6, and in 0.27: it gets lines that
+  /// another core wrote faster than it takes back lines that another core has read.
+  static constexpr size_t stagedFloats = 256;
+  struct alignas(64) Stage {
+    float floats[stagedFloats];
+  };
+
   /// What only one member uses.
   struct alignas(64) Own {
     explicit Own(size_t members)
@@ -112,15 +123,28 @@ private:
   };
 
   std::span<const LocalCall> partsOf(size_t member, size_t self) const {
-    return member == self ? own[self].parts : enter.note<LocalMessage>(member).parts;
+    return member == self ? own[self].parts : enter.note<LocalMessage>(member, self).parts;
   }
-  Status compareCalls(size_t self) const;
-  void workOn(LocalCalls calls, size_t self);
-  void allReduce(LocalCalls calls, size_t self);
-  void reduceScatter(LocalCalls calls, size_t self);
+  bool isStaged(std::span<const LocalCall> parts) const {
+    return !stages.empty() && parts.size() == 1 && parts.front().count <= stagedFloats;
+  }
+  /// What the others see of a message in the meeting to come.
+  void show(size_t self, std::span<const LocalCall> parts);
+  const float *stage(size_t self, const LocalCall &call);
+  void claimNext(size_t self, size_t floats) const;
+  Stage &nextStage(size_t self) { return stages[enter.nextTurn(self) * countHere() + self]; }
+
+  bool callsMatch(size_t self) const;
+  Error mismatch(size_t self) const;
+  void workOn(const LocalCalls &calls, size_t self);
+  void reduceAll(const LocalCalls &calls, size_t self);
+  void reduceSlice(const LocalCalls &calls, size_t self);
+  void reduceScatter(const LocalCalls &calls, size_t self);
 
   const std::vector<int> memberRanks;
   std::vector<Own> own;
+  /// Of each member in each turn of `enter`; none where all messages go from buffer to buffer.
+  std::vector<Stage> stages;
   /// `leave` is never broken.
   Barrier enter, leave;
 };

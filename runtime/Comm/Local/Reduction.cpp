@@ -58,18 +58,39 @@ template <typename Operation>
     targets.data[t][i] = value;
 }
 
+/// `lines` cache lines from `i` on.
+template <typename Operation, size_t lines>
+[[gnu::always_inline]] inline void reduceBlock(Targets targets, Sources sources, size_t i) {
+  Line values[lines];
+  for (size_t line = 0; line < lines; ++line)
+    values[line] = load(sources.data[0] + i + line * lineFloats);
+  for (size_t r = 1; r < sources.count; ++r)
+    for (size_t line = 0; line < lines; ++line)
+      values[line] = Operation::of(values[line], load(sources.data[r] + i + line * lineFloats));
+  for (size_t t = 0; t < targets.count; ++t)
+    for (size_t line = 0; line < lines; ++line)
+      store(targets.data[t] + i + line * lineFloats, values[line]);
+}
+
 template <typename Operation>
 [[gnu::always_inline]] inline void reduceLines(Targets targets, Sources sources, size_t count) {
+  // The loops over ranks cost more than a line does: several lines share one.
+  constexpr size_t lines = 4;
   size_t i = 0;
-  for (; i + lineFloats <= count; i += lineFloats) {
-    Line value = load(sources.data[0] + i);
-    for (size_t r = 1; r < sources.count; ++r)
-      value = Operation::of(value, load(sources.data[r] + i));
-    for (size_t t = 0; t < targets.count; ++t)
-      store(targets.data[t] + i, value);
-  }
+  for (; i + lines * lineFloats <= count; i += lines * lineFloats)
+    reduceBlock<Operation, lines>(targets, sources, i);
+  for (; i + lineFloats <= count; i += lineFloats)
+    reduceBlock<Operation, 1>(targets, sources, i);
   for (; i < count; ++i)
     reduceOne<Operation>(targets, sources, i);
+}
+
+[[gnu::always_inline]] inline void copyEach(float *to, const float *from, size_t count) {
+  size_t i = 0;
+  for (; i + lineFloats <= count; i += lineFloats)
+    store(to + i, load(from + i));
+  for (; i < count; ++i)
+    to[i] = from[i];
 }
 
 CLEAVE_RT_ANY_WIDTH void addLines(Targets targets, Sources sources, size_t count) {
@@ -79,7 +100,13 @@ CLEAVE_RT_ANY_WIDTH void maxLines(Targets targets, Sources sources, size_t count
   reduceLines<Maximum>(targets, sources, count);
 }
 
+CLEAVE_RT_ANY_WIDTH void copyAll(float *to, const float *from, size_t count) {
+  copyEach(to, from, count);
+}
+
 } // namespace
+
+void copyLines(float *to, const float *from, size_t count) { copyAll(to, from, count); }
 
 void reduceTo(std::span<float *const> targets, std::span<const float *const> sources, size_t count,
               ReduceKind kind) {

@@ -24,6 +24,9 @@ using FloatSource = FunctionRef<const float *(size_t index)>;
 void reduceInOrder(float *accumulator, size_t count, size_t sources, ReduceKind kind,
                    FloatSource source);
 
+/// For small ones: the same vectors.
+void copyLines(float *to, const float *from, size_t count);
+
 /// Nothing where the two are one.
 void copyFloats(float *to, const float *from, size_t count);
 

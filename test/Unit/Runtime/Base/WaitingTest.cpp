@@ -34,6 +34,51 @@ TEST(Barrier, ShowsWhatAllWroteBefore) {
   }
 }
 
+TEST(Barrier, ANoteStaysUntilItsReaderComesAgain) {
+  for (const auto spin : {std::chrono::nanoseconds(0), defaultSpin}) {
+    constexpr size_t parties = 4;
+    Barrier barrier(parties, spin);
+    std::atomic<int> wrong = 0;
+    std::vector<std::thread> threads;
+    for (size_t self = 0; self < parties; ++self)
+      threads.emplace_back([&, self] {
+        for (size_t i = 1; i <= 2000; ++i) {
+          // Written while others still read that of the meeting before.
+          barrier.nextNote<size_t>(self) = i * parties + self;
+          wrong += !barrier.arriveAndWait(self);
+          wrong += barrier.turn(self) != i % 2;
+          if ((i + self) % 3 == 0)
+            std::this_thread::yield();
+          for (size_t other = 0; other < parties; ++other)
+            wrong += barrier.note<size_t>(other, self) != i * parties + other;
+        }
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
+TEST(Barrier, WhoIsWokenSeesTheTurnOfAllOthers) {
+  constexpr size_t parties = 3;
+  Barrier enter(parties), leave(parties);
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (size_t self = 0; self < parties; ++self)
+    threads.emplace_back([&, self] {
+      for (size_t i = 1; i <= 20000; ++i) {
+        enter.nextNote<size_t>(self) = i;
+        wrong += !enter.arriveAndWait(self);
+        for (size_t other = 0; other < parties; ++other)
+          wrong += enter.turn(other) != i % 2 || enter.note<size_t>(self, other) != i;
+        wrong += !leave.arriveAndWait(self);
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST(Barrier, BreakingWakesTheWaiting) {
   Barrier barrier(3);
   std::atomic<int> woken{0};

@@ -34,13 +34,13 @@ TEST(LocalFailure, TheFirstErrorReachesEveryRank) {
       auto work = [&]() -> Status {
         for (int call = 0; call < 8; ++call) {
           // Freed as soon as this rank returns: others must be done with it.
-          std::vector<float> buffer(20000, 1.0f);
+          std::vector<float> buffer(round % 2 ? 20000 : 200, 1.0f);
           if (world.rank() == culprit && call == failsAt) {
             std::this_thread::sleep_for(std::chrono::microseconds(delay));
             return runError("data.broken", "rank " + std::to_string(culprit));
           }
           CLEAVE_RT_RETURN_IF_ERROR(comm->allReduce(buffer, ReduceKind::Sum));
-          EXPECT_EQ(buffer[19999], static_cast<float>(ranks));
+          EXPECT_EQ(buffer.back(), static_cast<float>(ranks));
         }
         return Status::success();
       };
@@ -117,6 +117,24 @@ TEST(LocalFailure, CallsThatDoNotMatchAreNamed) {
   });
   EXPECT_EQ(kinds.error().kind, "comm.mismatch");
   EXPECT_NE(kinds.error().message.find("all_reduce of 4 floats"), std::string::npos);
+  // A small message of one rank, a large one of another, and one of several parts.
+  for (size_t large : {size_t{256}, size_t{257}, size_t{5000}})
+    for (bool inParts : {false, true}) {
+      const Status mixed = makeWorld(3)->run([&](World &world) -> Status {
+        CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * comm, world.group({0, 1, 2}));
+        std::vector<float> buffer(world.rank() == 1 ? large : 4, 1.0f);
+        const MessagePart parts[] = {{buffer, buffer}};
+        const MessagePart two[] = {{std::span(buffer).first(2), std::span(buffer).first(2)},
+                                   {std::span(buffer).last(2), std::span(buffer).last(2)}};
+        const Status status =
+            world.rank() != 1 ? comm->allReduce(buffer, ReduceKind::Sum)
+            : inParts         ? comm->exchange(CollectiveKind::AllReduce, ReduceKind::Sum, two)
+                              : comm->exchange(CollectiveKind::AllReduce, ReduceKind::Sum, parts);
+        EXPECT_EQ(buffer, std::vector<float>(buffer.size(), 1.0f));
+        return status;
+      });
+      EXPECT_EQ(mixed.error().kind, "comm.mismatch");
+    }
   const Status blocks = makeWorld(3)->run([&](World &world) -> Status {
     CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * comm, world.group({0, 1, 2}));
     std::vector<float> send(7), receive(2);

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <thread>
@@ -36,7 +37,8 @@ std::unique_ptr<LocalWorld> makeWorld(int ranks, const std::vector<std::vector<i
 
 class Collectives : public ::testing::TestWithParam<int> {};
 
-const size_t sizes[] = {0, 1, 3, 17, 255, 257, 2048, 5003};
+// Up to 256 floats are staged.
+const size_t sizes[] = {0, 1, 3, 17, 255, 256, 257, 2048, 5003};
 
 TEST_P(Collectives, AllReduceIsTheLoopInRankOrder) {
   const int ranks = GetParam();
@@ -187,6 +189,44 @@ TEST(LocalWorld, GroupsOfAGridWorkSideBySide) {
     return Status::success();
   });
   EXPECT_TRUE(status.ok()) << renderText(status.error());
+}
+
+TEST(LocalWorld, SmallMessagesMayFollowEachOtherAtOnce) {
+  // Nobody waits at the end of a small message: a buffer changes at once, while others
+  // may still read what it held. Large ones in between.
+  for (int ranks : {2, 3, 8}) {
+    const Status status = makeWorld(ranks)->run([&](World &world) -> Status {
+      CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * comm, world.group(everyone(ranks)));
+      const auto self = static_cast<size_t>(world.rank()), all = static_cast<size_t>(ranks);
+      std::mt19937 random(static_cast<unsigned>(self));
+      size_t wrong = 0;
+      for (size_t round = 0; round < 2000; ++round) {
+        const size_t block = round % 50 == 0 ? 400 : 1 + round % (256 / all);
+        const auto valueOf = [&](size_t rank) { return static_cast<float>(round + 7 * rank); };
+        std::vector<float> data(block * all, valueOf(self)), gathered(block * all);
+        std::vector<float> scattered(block);
+        float sum = 0;
+        for (size_t rank = 0; rank < all; ++rank)
+          sum += valueOf(rank);
+        if (random() % 64 == 0)
+          arriveLate(random);
+        CLEAVE_RT_RETURN_IF_ERROR(comm->reduceScatter(data, scattered, ReduceKind::Sum));
+        CLEAVE_RT_RETURN_IF_ERROR(comm->allReduce(data, ReduceKind::Sum));
+        wrong += std::ranges::count(scattered, sum) != static_cast<long>(block);
+        wrong += std::ranges::count(data, sum) != static_cast<long>(data.size());
+        std::ranges::fill(scattered, valueOf(self));
+        CLEAVE_RT_RETURN_IF_ERROR(comm->allGather(scattered, gathered));
+        std::ranges::fill(data, valueOf(self));
+        std::ranges::fill(scattered, NAN);
+        CLEAVE_RT_RETURN_IF_ERROR(comm->broadcast(data, static_cast<int>(round % all)));
+        for (size_t i = 0; i < gathered.size(); ++i)
+          wrong += gathered[i] != valueOf(i / block) || data[i] != valueOf(round % all);
+      }
+      EXPECT_EQ(wrong, 0u) << ranks;
+      return Status::success();
+    });
+    EXPECT_TRUE(status.ok()) << renderText(status.error());
+  }
 }
 
 TEST(LocalWorld, AMaximumWithANaNIsNaNWhereverItComesFrom) {
