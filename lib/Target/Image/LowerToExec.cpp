@@ -62,7 +62,7 @@ class Lowering {
 public:
   Lowering(ModuleOp module, exec::ProgramOp program, const cpu::Profile &profile, int64_t slots)
       : profile(profile), builder(module.getContext()), layout(module, program, slots),
-        arena(program, "arena"), kernels(ModuleOp::create(module.getLoc())) {}
+        arena(program, "arena"), kernels(ModuleOp::create(module.getLoc())), table(*kernels) {}
 
   LogicalResult run(ModuleOp module, exec::ProgramOp program) {
     llvm::MapVector<int64_t, SmallVector<func::FuncOp>> ofStages;
@@ -114,7 +114,7 @@ private:
       return failure();
     Block &body = entry.getBody().front();
     decideFusion(body);
-    auto units = makeUnits(body, *kernels, profile);
+    auto units = makeUnits(body, table, profile);
     if (failed(units))
       return failure();
     Placement placement(entry, *units, layout, arena.name(), stage);
@@ -410,6 +410,7 @@ private:
   StateLayout layout;
   SegmentWriter arena;
   OwningOpRef<ModuleOp> kernels;
+  KernelTable table;
   /// Number of the next bucket of the entry.
   int64_t nextBucket = 0;
   /// What buckets of the entry that runs once are called where they start.

@@ -230,7 +230,7 @@ static LogicalResult noteAwaits(std::vector<Unit> &units) {
 
 StringRef memoryOf(StringRef slot) { return slot == "reduced" ? "gradient" : slot; }
 
-FailureOr<std::vector<Unit>> makeUnits(Block &block, ModuleOp kernels,
+FailureOr<std::vector<Unit>> makeUnits(Block &block, KernelTable &kernels,
                                        const cpu::Profile &profile) {
   // First, so that kernels have the names of layers rather than of what is around.
   llvm::DenseMap<Operation *, std::vector<Unit>> bodies;
@@ -249,7 +249,7 @@ FailureOr<std::vector<Unit>> makeUnits(Block &block, ModuleOp kernels,
     units.push_back(kernelUnit(group, grouped));
   for (Operation &op : block.without_terminator())
     if (!grouped.contains(&op)) {
-      auto unit = singleUnit(&op, kernels, profile);
+      auto unit = singleUnit(&op, kernels.getModule(), profile);
       if (failed(unit))
         return failure();
       if (auto it = bodies.find(&op); it != bodies.end())

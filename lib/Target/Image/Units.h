@@ -10,6 +10,7 @@
 #pragma once
 
 #include "cleave/Target/CPU/KernelCompiler.h"
+#include "cleave/Transforms/Fusion/Fusion.h"
 #include "dialects/Dist/Dist.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/SmallVector.h"
@@ -54,8 +55,8 @@ struct Unit {
 llvm::StringRef memoryOf(llvm::StringRef slot);
 
 /// Cuts `block`, whose fusion is decided, into units in an order in which they can
-/// run. Kernels are added to `kernels`.
-mlir::FailureOr<std::vector<Unit>> makeUnits(mlir::Block &block, mlir::ModuleOp kernels,
+/// run. Kernels are added to the module of `kernels`.
+mlir::FailureOr<std::vector<Unit>> makeUnits(mlir::Block &block, KernelTable &kernels,
                                              const cpu::Profile &profile);
 
 } // namespace cleave::image

@@ -13,48 +13,38 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::fusion;
 
+/// The text of a kernel but for its name.
+static std::string textOf(func::FuncOp kernel) {
+  std::string name = kernel.getSymName().str(), text;
+  kernel.setSymName("kernel");
+  llvm::raw_string_ostream out(text);
+  kernel->print(out, OpPrintingFlags().useLocalScope().assumeVerified());
+  kernel.setSymName(name);
+  return text;
+}
+
+KernelTable::KernelTable(ModuleOp module) : module(module) {
+  for (func::FuncOp kernel : module.getOps<func::FuncOp>())
+    symbols.try_emplace(textOf(kernel), kernel.getSymName());
+}
+
+std::string KernelTable::add(OwningOpRef<func::FuncOp> kernel, const std::string &name) {
+  auto [it, fresh] = symbols.try_emplace(textOf(*kernel));
+  if (!fresh)
+    return it->second;
+  std::string symbol = name;
+  for (int n = 2; SymbolTable::lookupSymbolIn(module, symbol); ++n)
+    symbol = name + "_" + std::to_string(n);
+  kernel->setSymName(symbol);
+  module.push_back(kernel.release());
+  return it->second = symbol;
+}
+
 namespace {
-
-/// Functions of a module by what they compute.
-class KernelTable {
-public:
-  explicit KernelTable(ModuleOp module) : module(module) {
-    for (func::FuncOp kernel : module.getOps<func::FuncOp>())
-      symbols.try_emplace(textOf(kernel), kernel.getSymName());
-  }
-
-  /// The symbol of a kernel equal to `kernel`, which is added under a name made
-  /// from `name` if there is none.
-  std::string add(OwningOpRef<func::FuncOp> kernel, const std::string &name) {
-    auto [it, fresh] = symbols.try_emplace(textOf(*kernel));
-    if (!fresh)
-      return it->second;
-    std::string symbol = name;
-    for (int n = 2; SymbolTable::lookupSymbolIn(module, symbol); ++n)
-      symbol = name + "_" + std::to_string(n);
-    kernel->setSymName(symbol);
-    module.push_back(kernel.release());
-    return it->second = symbol;
-  }
-
-private:
-  /// The text of a kernel but for its name.
-  static std::string textOf(func::FuncOp kernel) {
-    std::string name = kernel.getSymName().str(), text;
-    kernel.setSymName("kernel");
-    llvm::raw_string_ostream out(text);
-    kernel->print(out, OpPrintingFlags().useLocalScope());
-    kernel.setSymName(name);
-    return text;
-  }
-
-  ModuleOp module;
-  llvm::StringMap<std::string> symbols;
-};
 
 class Outliner {
 public:
-  Outliner(Block &flat, ModuleOp kernels) : flat(flat), table(kernels) {}
+  Outliner(Block &flat, KernelTable &table) : flat(flat), table(table) {}
 
   FailureOr<SmallVector<KernelGroup>> run() {
     llvm::MapVector<int64_t, KernelGroup> groups;
@@ -183,13 +173,14 @@ private:
   }
 
   Block &flat;
-  KernelTable table;
+  KernelTable &table;
 };
 
 } // namespace
 
-FailureOr<SmallVector<KernelGroup>> cleave::outlineKernels(Block &flat, ModuleOp kernels) {
-  kernels.getContext()
+FailureOr<SmallVector<KernelGroup>> cleave::outlineKernels(Block &flat, KernelTable &kernels) {
+  kernels.getModule()
+      .getContext()
       ->loadDialect<arith::ArithDialect, linalg::LinalgDialect, math::MathDialect,
                     tensor::TensorDialect>();
   return Outliner(flat, kernels).run();

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/ADT/StringMap.h"
 #include <cstdint>
 #include <string>
 
@@ -67,14 +68,30 @@ struct KernelGroup {
   int64_t flops = 0;
 };
 
-/// Makes a kernel in `kernels` for every distinct group of `flat` (decided by
-/// `decideFusion`, or by hand) and returns the groups in program order. Kernels
-/// that are in the module already are used again. Fails at the operator at fault
-/// if a group cannot be one kernel: dynamic shapes, rows that do not agree, or a
-/// path between members that leads through another operator.
+/// Kernels of a module by what they compute. One table serves all blocks whose kernels go to the
+/// module, so that none is read twice.
+class KernelTable {
+public:
+  /// With the kernels that are in `module` already.
+  explicit KernelTable(mlir::ModuleOp module);
+
+  /// The symbol of a kernel equal to `kernel`, which is added under a name made from `name` if
+  /// there is none.
+  std::string add(mlir::OwningOpRef<mlir::func::FuncOp> kernel, const std::string &name);
+  mlir::ModuleOp getModule() const { return module; }
+
+private:
+  mlir::ModuleOp module;
+  llvm::StringMap<std::string> symbols;
+};
+
+/// Makes a kernel in the module of `kernels` for every distinct group of `flat` (decided by
+/// `decideFusion`, or by hand) and returns the groups in program order. Fails at the operator at
+/// fault if a group cannot be one kernel: dynamic shapes, rows that do not agree, or a path between
+/// members that leads through another operator.
 /// Blocks that repeat in `flat` are left alone.
 mlir::FailureOr<llvm::SmallVector<KernelGroup>> outlineKernels(mlir::Block &flat,
-                                                               mlir::ModuleOp kernels);
+                                                               KernelTable &kernels);
 
 #define GEN_PASS_DECL
 #include "lib/Transforms/Fusion/Passes.h.inc"

@@ -23,7 +23,8 @@ std::vector<std::string> Fused::groupNames() const {
 void fuse(Fused &fused) {
   fused.kernels = ModuleOp::create(UnknownLoc::get(fused.module->getContext()));
   decideFusion(fused.function.front());
-  auto groups = outlineKernels(fused.function.front(), *fused.kernels);
+  KernelTable table(*fused.kernels);
+  auto groups = outlineKernels(fused.function.front(), table);
   if (failed(groups))
     ADD_FAILURE() << "the function could not be outlined";
   else
