@@ -60,9 +60,10 @@ static LogicalResult checkHeld(Operation *at, int64_t bytes) {
 namespace {
 class Lowering {
 public:
-  Lowering(ModuleOp module, exec::ProgramOp program, const cpu::Profile &profile, int64_t slots)
+  Lowering(ModuleOp module, exec::ProgramOp program, const cpu::Profile &profile, int64_t slots,
+           KernelTable &kernels)
       : profile(profile), builder(module.getContext()), layout(module, program, slots),
-        arena(program, "arena"), kernels(ModuleOp::create(module.getLoc())), table(*kernels) {}
+        arena(program, "arena"), kernels(kernels) {}
 
   LogicalResult run(ModuleOp module, exec::ProgramOp program) {
     llvm::MapVector<int64_t, SmallVector<func::FuncOp>> ofStages;
@@ -84,8 +85,6 @@ public:
     }
     return success();
   }
-
-  OwningOpRef<ModuleOp> takeKernels() { return std::move(kernels); }
 
 private:
   void clearAccumulators() {
@@ -114,7 +113,7 @@ private:
       return failure();
     Block &body = entry.getBody().front();
     decideFusion(body);
-    auto units = makeUnits(body, table, profile);
+    auto units = makeUnits(body, kernels, profile);
     if (failed(units))
       return failure();
     Placement placement(entry, *units, layout, arena.name(), stage);
@@ -409,8 +408,7 @@ private:
   OpBuilder builder;
   StateLayout layout;
   SegmentWriter arena;
-  OwningOpRef<ModuleOp> kernels;
-  KernelTable table;
+  KernelTable &kernels;
   /// Number of the next bucket of the entry.
   int64_t nextBucket = 0;
   /// What buckets of the entry that runs once are called where they start.
@@ -423,19 +421,17 @@ private:
 } // namespace
 
 /// Lowers what a rank runs, of a pipeline with `slots` micro-batches in flight; the
-/// program and its kernels go to `into`.
+/// program goes to `into`, and kernels that others have not made yet to `kernels`.
 static LogicalResult lowerProgram(ModuleOp module, ModuleOp into, const cpu::Profile &profile,
-                                  int64_t slots) {
+                                  int64_t slots, KernelTable &kernels) {
   exec::ProgramOp program = createProgram(module);
-  Lowering lowering(module, program, profile, slots);
+  Lowering lowering(module, program, profile, slots, kernels);
   if (failed(lowering.run(module, program)))
     return failure();
   for (Operation &op : llvm::make_early_inc_range(*module.getBody()))
     if (!isa<dist::MeshOp, exec::ProgramOp>(op))
       op.erase();
   program->moveBefore(into.getBody(), into.getBody()->end());
-  OwningOpRef<ModuleOp> kernels = lowering.takeKernels();
-  addKernels(*kernels, program, into);
   return success();
 }
 
@@ -453,15 +449,18 @@ LogicalResult cleave::lowerToExec(ModuleOp module, const cpu::Profile &profile) 
   std::optional<pipe::Table> table;
   if (!schedules.empty())
     table = (*schedules.begin()).getTable();
+  OwningOpRef<ModuleOp> made = ModuleOp::create(module.getLoc());
+  KernelTable kernels(*made);
   for (ModuleOp part : parts) {
     auto index = part->getAttrOfType<IntegerAttr>("pipe.index");
     if (index && (!table || index.getInt() >= int64_t(table->ranks.size())))
       return part.emitError("is a part of a pipeline whose schedule is not there");
     if (failed(image::lowerProgram(part, module, profile,
-                                   index ? table->ranks[index.getInt()].slots : 0)))
+                                   index ? table->ranks[index.getInt()].slots : 0, kernels)))
       return failure();
     if (part != module)
       part.erase();
   }
+  image::addKernels(*made, module);
   return success();
 }

@@ -44,21 +44,17 @@ exec::ProgramOp createProgram(ModuleOp module) {
   return program;
 }
 
-void addKernels(ModuleOp kernels, exec::ProgramOp program, ModuleOp module) {
+void addKernels(ModuleOp kernels, ModuleOp module) {
   SymbolTable there(module);
   llvm::DenseMap<StringAttr, StringAttr> renamed;
   for (Operation &kernel : llvm::make_early_inc_range(*kernels.getBody())) {
     StringAttr name = SymbolTable::getSymbolName(&kernel);
-    Operation *other = there.lookup(name);
-    if (other &&
-        OperationEquivalence::isEquivalentTo(&kernel, other, OperationEquivalence::IgnoreLocations))
-      continue;
     kernel.remove();
     there.insert(&kernel); // under another name where it must
     if (StringAttr own = SymbolTable::getSymbolName(&kernel); own != name)
       renamed[name] = own;
   }
-  program.walk([&](exec::LaunchOp launch) {
+  module.walk([&](exec::LaunchOp launch) {
     if (auto it = renamed.find(launch.getKernelAttr().getAttr()); it != renamed.end())
       launch.setKernelAttr(FlatSymbolRefAttr::get(it->second));
   });

@@ -20,8 +20,8 @@ mlir::func::FuncOp functionOf(mlir::ModuleOp module, exec::EntryKind kind, int64
 /// program has.
 exec::ProgramOp createProgram(mlir::ModuleOp module);
 
-/// Moves `kernels` to `module`. One that is there already is left out; one that has
-/// the name of another there gets a new one, which `program` then launches.
-void addKernels(mlir::ModuleOp kernels, exec::ProgramOp program, mlir::ModuleOp module);
+/// Moves `kernels` to `module`. One that has the name of something there gets a new one, by which
+/// the module's programs then launch it.
+void addKernels(mlir::ModuleOp kernels, mlir::ModuleOp module);
 
 } // namespace cleave::image

@@ -252,6 +252,19 @@ TEST(Search, SameAnswerEachTime) {
   EXPECT_EQ(a.counts.predicted, b.counts.predicted);
 }
 
+TEST(Search, DepthDoesNotAddWork) {
+  // 16 times as many layouts.
+  const Setting few(llama(4, 16384, 128, 8, 128256), "h100-sxm-80gb", "megatron");
+  const Setting many(llama(126, 16384, 128, 8, 128256), "h100-sxm-80gb", "megatron");
+  const SearchProblem shallow = few.problem(16384, 2048, 8192, 75e9);
+  const SearchProblem deep = many.problem(16384, 2048, 8192, 75e9);
+  EXPECT_GT(countChoices(deep), 10 * countChoices(shallow));
+  const SearchResult a = search(shallow), b = search(deep);
+  ASSERT_TRUE(a.complete && b.complete);
+  EXPECT_LE(static_cast<double>(b.counts.bounded), 1.2 * static_cast<double>(a.counts.bounded));
+  EXPECT_LE(b.counts.predicted, 50);
+}
+
 TEST(Search, StoppedEarlyItHasABoundAndABest) {
   const Setting setting(llama(32, 4096, 32, 32, 32000), "a100-sxm-80gb", "megatron");
   const SearchProblem problem = setting.problem(64, 512, 2048, 70e9);
