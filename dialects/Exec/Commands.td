@@ -18,14 +18,16 @@ class Exec_Command<string mnemonic, dag args, string format, list<string> method
 
 def Exec_LaunchOp : Exec_Command<"launch",
     (ins FlatSymbolRefAttr:$kernel, Exec_Addresses:$args, Exec_Size:$extent, Exec_Count:$grain,
-         OptionalAttr<TypeArrayAttr>:$written),
+         OptionalAttr<Exec_Count>:$threads, OptionalAttr<TypeArrayAttr>:$written),
     [{ $kernel `` custom<Addresses>($args) `extent` $extent `grain` $grain
-       (`writes` $written^)? }]> {
+       (`threads` $threads^)? (`writes` $written^)? }]> {
   let summary = "Runs a kernel over [0, extent) in pieces of `grain`";
   let description = [{
     The kernel is a function of the module around the program. If its arguments are
     tensors, each takes the bytes of its address. The last arguments are what it `writes`,
     elements of these types, if that is said: who looks for numbers that are none must know.
+
+    With `threads` it is one of a GPU: a grid of `extent` blocks of so many threads.
   }];
 }
 

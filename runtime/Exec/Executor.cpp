@@ -144,10 +144,16 @@ void Executor::endBeside(const Error &error) {
 
 StatusOr<Executor::Action> Executor::prepareKernel(const KernelCommand &command,
                                                    KernelTable kernels) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(const KernelFunction function, findKernel(kernels, command.symbol));
   std::vector<void *> args;
   for (const Region &arg : command.args)
     args.push_back(rankMemory.address(arg));
+  if (command.threads > 0) {
+    if (!options.launcher)
+      return Error(internalError("nothing launches the kernel " + command.symbol));
+    return options.launcher->prepare(
+        {command.symbol, command.extent, command.threads, std::move(args)});
+  }
+  CLEAVE_RT_ASSIGN_OR_RETURN(const KernelFunction function, findKernel(kernels, command.symbol));
   const int64_t extent = command.extent, grain = command.grain;
   const int64_t tasks = (extent + grain - 1) / grain;
   return Action([this, function, args = std::move(args), extent, grain, tasks] {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "runtime/Device/CPU/PickedMatmul.h"
+#include "runtime/Device/Launcher.h"
 #include "runtime/Exec/Collectives.h"
 #include "runtime/Exec/ExchangeLane.h"
 #include "runtime/Exec/Guard.h"
@@ -47,6 +48,8 @@ struct ExecutorOptions {
   std::function<void(Error)> endRun = {};
   /// Told before and after a wait for a bucket.
   std::function<void(bool waits)> awaiting = {};
+  /// What launches the kernels of a GPU, where the program has some; outlives the executor.
+  KernelLauncher *launcher = nullptr;
 };
 
 class Executor {

@@ -42,6 +42,9 @@ struct KernelCommand {
   int64_t grain = 1;
   /// Types of the elements of the last arguments, which are what it writes; may be empty.
   std::vector<DataType> writes = {};
+  /// Of a GPU's kernel, of which `extent` blocks of so many threads are launched; 0: it is the
+  /// processor's.
+  int64_t threads = 0;
 };
 
 /// A matrix inside a region; strides in elements. One of the two strides

@@ -352,6 +352,8 @@ struct Program {
   /// Instruction set the kernels need: x86-64, x86-64-v2, x86-64-v3, x86-64-v4,
   /// x86-64-v4+avx512bf16.
   std::string profile = "x86-64";
+  /// What launches its kernels: cpu, or cuda.
+  std::string device = "cpu";
   Mesh mesh;
   BatchLayout batch;
   std::vector<Segment> segments;

@@ -192,6 +192,7 @@ KernelCommand readKernel(ObjectReader &in) {
         in.absorb(malformed(in, "writes", "a list of f32, bf16, i32 and i64"));
       kernel.writes.push_back(known.value_or(DataType::F32));
     }
+  kernel.threads = in.integer("threads", {.min = 1, .max = 1024}).value_or(0);
   return kernel;
 }
 
@@ -409,6 +410,7 @@ void readCommon(ObjectReader &in, Program &program) {
   program.profile =
       in.oneOf("profile", {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+avx512bf16"})
           .value_or("x86-64");
+  program.device = in.oneOf("device", {"cpu", "cuda"}).value_or("cpu");
   eachObject(in, "mesh", [&](ObjectReader &from) {
     std::string name = needString(from, "name");
     program.mesh.axes.push_back({std::move(name), needInteger(from, "size", {.min = 1})});

@@ -188,6 +188,8 @@ struct CommandWriter {
     for (const Region &arg : kernel.args)
       region(out, arg);
     out.endArray().key("extent").value(kernel.extent).key("grain").value(kernel.grain);
+    if (kernel.threads > 0)
+      out.key("threads").value(kernel.threads);
     if (kernel.writes.empty())
       return;
     out.key("writes").beginArray();
@@ -466,6 +468,8 @@ std::string toImageText(const Image &image) {
   out.member("version", std::to_string(Program::currentVersion));
   out.member("model", toString(JsonValue(common.modelName)));
   out.member("profile", toString(JsonValue(common.profile)));
+  if (common.device != "cpu")
+    out.member("device", toString(JsonValue(common.device)));
   out.member("mesh", meshText(common.mesh));
   out.member("batch", batchText(common.batch));
   if (common.pipeline)

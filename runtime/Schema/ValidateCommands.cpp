@@ -40,6 +40,8 @@ public:
     // Bounded so that the end of a piece can be computed without overflow.
     if (kernel.extent < 0 || kernel.grain < 1 || kernel.extent > largest || kernel.grain > largest)
       return wrong(fmt::format("has extent {} and grain {}", kernel.extent, kernel.grain));
+    if (kernel.threads > 0 && program.device == "cpu")
+      return wrong("is launched on a GPU by a program of the cpu");
     for (const Region &arg : kernel.args)
       CLEAVE_RT_RETURN_IF_ERROR(checkRegion(program, arg, 1, owner));
     if (kernel.writes.size() > kernel.args.size())

@@ -35,6 +35,8 @@ const char *differenceOf(const Program &a, const Program &b) {
     return "model";
   if (a.profile != b.profile)
     return "profile";
+  if (a.device != b.device)
+    return "device";
   if (!same(a.mesh, b.mesh))
     return "mesh";
   if (!same(a.batch, b.batch))

@@ -9,7 +9,7 @@
 //   --rank-timeout N       seconds after which a silent process is lost
 //   --transport NAME       mpi or tcp: how several processes talk
 //   --join-timeout N       seconds within which all processes meet over TCP
-//   --device NAME          cpu (the only one this binary has)
+//   --device NAME          cpu, cuda or emulated (left out: as compiled)
 //   --init FILE|DIR        initial weights, safetensors; else normal numbers
 //   --export DIR           config.json and model.safetensors at the end
 //   --export-dtype T       fp32 (default) or bf16
@@ -53,7 +53,8 @@ struct TrainFlags {
   std::optional<TransportKind> transport;
   /// Seconds.
   unsigned joinTimeout = 60;
-  std::string device = "cpu";
+  /// Empty: the program's own.
+  std::string device;
   std::string init;
   std::string exportFolder;
   FloatType exportType = FloatType::F32;

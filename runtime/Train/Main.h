@@ -17,7 +17,7 @@ namespace cleave::rt {
 struct TrainParts {
   /// The program's text.
   std::string_view image;
-  KernelTable kernels;
+  ProgramKernels kernels;
   /// The bytes of the MPI plugin; empty where Cleave was built without MPI.
   std::string_view mpiPlugin = {};
   /// For tests.

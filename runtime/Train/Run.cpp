@@ -33,13 +33,7 @@ Status Run::prepare(std::string_view text, Image given) {
     CLEAVE_RT_RETURN_IF_ERROR(agreeOnProgram(text));
   CLEAVE_RT_RETURN_IF_ERROR(checkWorld(program(), flags, launch));
   CLEAVE_RT_RETURN_IF_ERROR(checkHost(program(), machine));
-  if (flags.device != "cpu")
-    return missingError(
-               "device.unavailable",
-               fmt::format("this binary was compiled for the cpu, not for \"{}\"", flags.device))
-        .withGiven("--device " + flags.device)
-        .withRule("a binary runs on the device that it was compiled for")
-        .suggest("--device cpu");
+  CLEAVE_RT_ASSIGN_OR_RETURN(device, openDevice(image, flags, kernels.gpuText));
   CLEAVE_RT_ASSIGN_OR_RETURN(recipe, parseRecipe(program().recipe, "the program's recipe"));
   recipe.globalBatch = static_cast<uint64_t>(program().batch.globalBatch);
   recipe.microBatch = static_cast<uint64_t>(program().batch.microBatch);
@@ -254,7 +248,8 @@ StatusOr<std::unique_ptr<HostedRanks>> Run::createWorld() {
 StatusOr<ExitCode> Run::execute(StopSignals &signals) {
   CLEAVE_RT_ASSIGN_OR_RETURN(const auto world, createWorld());
   const RunSetup setup{.image = image,
-                       .kernels = kernels,
+                       .kernels = kernels.table,
+                       .device = device ? &*device : nullptr,
                        .flags = flags,
                        .recipe = recipe,
                        .schedule = *schedule,
@@ -295,9 +290,10 @@ StatusOr<ExitCode> Run::execute(StopSignals &signals) {
 
 /// The binary, as far as it can differ from another one.
 Status Run::agreeOnProgram(std::string_view text) {
-  return team->agree("runtime.program_mismatch",
-                     {{"program", fmt::format("{} ({}, {} bytes, {} kernels)", state.planHash,
-                                              program().modelName, text.size(), kernels.size())}});
+  return team->agree(
+      "runtime.program_mismatch",
+      {{"program", fmt::format("{} ({}, {} bytes, {} kernels)", state.planHash, program().modelName,
+                               text.size(), kernels.table.size())}});
 }
 
 /// All processes see the folder that the first one writes to: else the first

@@ -14,7 +14,7 @@ namespace cleave::rt {
 class Run {
 public:
   /// `team` is null for a process that runs alone. `launch` is what brought it.
-  Run(const TrainFlags &flags, KernelTable kernels, const TrainHooks &hooks,
+  Run(const TrainFlags &flags, const ProgramKernels &kernels, const TrainHooks &hooks,
       const std::optional<Launch> &launch, ProcessTeam *team)
       : flags(flags), kernels(kernels), hooks(hooks), launch(launch), team(team),
         start(std::chrono::steady_clock::now()) {}
@@ -46,7 +46,7 @@ private:
   void note(const std::string &text) const;
 
   const TrainFlags &flags;
-  const KernelTable kernels;
+  const ProgramKernels kernels;
   const TrainHooks &hooks;
   const std::optional<Launch> &launch;
   ProcessTeam *const team;
@@ -55,6 +55,8 @@ private:
   Image image;
   /// For what all programs have in common.
   const Program &program() const { return image.first(); }
+  /// For a program of a GPU.
+  std::optional<EmulatedDevice> device;
   Recipe recipe;
   std::optional<TokenDataset> data, evalData;
   std::optional<Schedule> schedule;

@@ -49,6 +49,7 @@ private:
   SharedRun &shared;
   World &world;
   ThreadPool pool;
+  std::unique_ptr<KernelLauncher> launcher;
   Communicator *everyone = nullptr;
   std::unique_ptr<Executor> executor;
   /// Where the program has one.
@@ -91,11 +92,16 @@ Status RankTrainer::prepare() {
   }
   CLEAVE_RT_ASSIGN_OR_RETURN(StepTraffic counters, StepTraffic::create(program, world, groups));
   traffic.emplace(std::move(counters));
+  if (setup.device) {
+    CLEAVE_RT_ASSIGN_OR_RETURN(launcher,
+                               setup.device->launcher(static_cast<uint32_t>(world.rank()) << 16));
+  }
   CLEAVE_RT_ASSIGN_OR_RETURN(
       executor, Executor::create(program, world.rank(), setup.kernels, pool, std::move(groups),
                                  {.profile = setup.flags.profile,
                                   .endRun = [this](Error error) { world.abort(std::move(error)); },
-                                  .awaiting = [this](bool waits) { world.awaitBeside(waits); }}));
+                                  .awaiting = [this](bool waits) { world.awaitBeside(waits); },
+                                  .launcher = launcher.get()}));
   shared.memories[world.rank()] = &executor->memory();
   if (program.pipeline) {
     CLEAVE_RT_ASSIGN_OR_RETURN(pipeline, PipelineRunner::create(program, world, *executor));

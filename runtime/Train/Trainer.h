@@ -12,6 +12,7 @@
 #include "runtime/Exec/Executor.h"
 #include "runtime/Schema/Image.h"
 #include "runtime/Train/Batches.h"
+#include "runtime/Train/Device.h"
 #include "runtime/Train/Flags.h"
 #include "runtime/Train/Metrics.h"
 #include "runtime/Train/Saving.h"
@@ -32,10 +33,19 @@ struct TrainHooks {
   std::function<void(uint64_t step)> step;
 };
 
+/// The kernels that a binary brings: those that the processor runs, and the source of those that a
+/// GPU does.
+struct ProgramKernels {
+  KernelTable table;
+  std::string_view gpuText;
+};
+
 /// What stays as it is during a run.
 struct RunSetup {
   const Image &image;
   KernelTable kernels;
+  /// What launches a GPU's kernels; null for a program of the processor.
+  const EmulatedDevice *device = nullptr;
   const TrainFlags &flags;
   Recipe recipe;
   Schedule schedule;

@@ -55,25 +55,10 @@ ScratchFolder::~ScratchFolder() {
     std::filesystem::remove_all(path, ignored);
 }
 
-static std::string elementText(Type type) {
-  Type element = getElementTypeOrSelf(type);
-  return element.isF32() ? "float" : element.isBF16() ? "bf16" : "int";
-}
-
-/// The text between the shim and one function per kernel that launches it.
-std::string ShimModule::sourceText(ModuleOp kernels) const {
+std::string ShimModule::sourceText() const {
   std::string source = "#include \"" CLEAVE_TEST_SIMT "\"\n" + emitted.source;
-  for (const cuda::Launch &launch : emitted.launches) {
-    auto kernel = kernels.lookupSymbol<func::FuncOp>(launch.kernel);
-    source += "extern \"C\" __attribute__((visibility(\"default\"))) const char *launch_" +
-              launch.kernel + "(void **args, unsigned seed) {\n" +
-              "  static std::string error;\n  error = simt::launch(" +
-              std::to_string(launch.blocks) + ", " + std::to_string(launch.threads) +
-              ", seed, [&] { " + launch.kernel + "(";
-    for (auto [i, type] : llvm::enumerate(kernel.getFunctionType().getInputs()))
-      source += (i == 0 ? "(" : ", (") + elementText(type) + " *)args[" + std::to_string(i) + "]";
-    source += "); });\n  return error.c_str();\n}\n";
-  }
+  for (const cuda::Launch &launch : emitted.launches)
+    source += "SIMT_KERNEL(" + launch.kernel + ")\n";
   return source;
 }
 
@@ -86,7 +71,7 @@ ShimModule::ShimModule(ModuleOp kernels, const Change &change) {
   emitted = std::move(*text);
   if (change)
     emitted.source = change(std::move(emitted.source));
-  std::ofstream(folder.file("kernels.cpp")) << sourceText(kernels);
+  std::ofstream(folder.file("kernels.cpp")) << sourceText();
   std::string output, file = folder.file("kernels.so");
   int status = runCommand(CLEAVE_TEST_CXX
                               " -x c++ -std=c++17 -O1 -fno-strict-aliasing -fwrapv -fPIC -shared "
@@ -199,9 +184,11 @@ std::string compare(const Buffer &got, const Elements &want, double tolerance) {
 } // namespace
 
 std::string ShimModule::check(func::FuncOp kernel, unsigned seed) const {
-  auto launch = reinterpret_cast<const char *(*)(void **, unsigned)>(
-      dlsym(library, ("launch_" + kernel.getName()).str().c_str()));
-  if (!launch)
+  auto launch = reinterpret_cast<const char *(*)(void *const *, long long, int, unsigned)>(
+      dlsym(library, ("simt_launch_" + kernel.getName()).str().c_str()));
+  const auto grid = llvm::find_if(
+      emitted.launches, [&](const cuda::Launch &l) { return l.kernel == kernel.getName(); });
+  if (!launch || grid == emitted.launches.end())
     return "is not in the text";
   std::mt19937 random(seed);
   bool positive = false;
@@ -231,7 +218,8 @@ std::string ShimModule::check(func::FuncOp kernel, unsigned seed) const {
   FailureOr<std::vector<Elements>> want = interpretKernel(kernel, arguments);
   if (failed(want))
     return "is unknown to the reference";
-  if (std::string error = launch(pointers.data(), seed); !error.empty())
+  if (std::string error = launch(pointers.data(), grid->blocks, grid->threads, seed);
+      !error.empty())
     return error;
   for (Buffer &buffer : buffers)
     if (!buffer.guarded())

@@ -51,7 +51,8 @@ public:
   std::string check(mlir::func::FuncOp kernel, unsigned seed) const;
 
 private:
-  std::string sourceText(mlir::ModuleOp kernels) const;
+  /// The text between the shim and one function per kernel that launches it.
+  std::string sourceText() const;
 
   ScratchFolder folder;
   cuda::Text emitted;

@@ -9,7 +9,7 @@
 
 #include "cleave/Pipelines/Phases.h"
 #include "cleave/Pipelines/Register.h"
-#include "cleave/Target/CUDA/EmitText.h"
+#include "cleave/Target/CUDA/MapLaunches.h"
 #include "cleave/Target/Image/Image.h"
 #include "dialects/Exec/Exec.h"
 #include "runtime/Base/Files.h"
@@ -99,6 +99,8 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module, chosen, pipeline;
   std::optional<CompiledImage> compiled;
   std::string cudaText;
+  /// Source of the kernels of --target cuda.
+  std::string gpuText;
   std::vector<TrafficRow> traffic;
   /// What a step of the plan takes by the cost model, where that knows the plan and the devices.
   std::optional<StepModel> step;
@@ -234,7 +236,17 @@ std::optional<double> Compilation::predictedStep() const {
   return price->seconds();
 }
 
-rt::Status Compilation::exec() { return execPhase(*module, request.profile); }
+rt::Status Compilation::exec() {
+  CLEAVE_RT_RETURN_IF_ERROR(execPhase(*module, request.profile));
+  if (request.target != "cuda")
+    return rt::Status::success();
+  return withDiagnostics(context, [&]() -> llvm::LogicalResult {
+    mlir::FailureOr<cuda::Text> text = cuda::mapLaunches(*module);
+    if (succeeded(text))
+      gpuText = std::move(text->source);
+    return text;
+  });
+}
 
 /// The least that a rank needs is the state of its parameters; more than a
 /// device has cannot work.
@@ -292,6 +304,7 @@ rt::Status Compilation::image() {
   plan::AxisTable axes(solution);
   ImageSettings settings;
   settings.profile = request.profile;
+  settings.device = request.target;
   settings.globalBatch = batch.getGlobal();
   settings.microBatch = batch.getMicro();
   settings.sequence = batch.getSequence();
@@ -323,6 +336,7 @@ rt::Status Compilation::image() {
         .withRule("what a rank holds at a time can be addressed")
         .suggest("--micro-batch 1");
   CLEAVE_RT_ASSIGN_OR_RETURN(compiled, std::move(built));
+  compiled->gpuText = gpuText;
   return rt::Status::success();
 }
 

@@ -70,7 +70,7 @@ void addCompileOptions(CommandLine &line, const std::string &phases) {
   addRows(line, output);
   addPlanOptions(line);
   static constexpr Row rows[] = {
-      {"target", "cpu alone in this version", "T", "cpu"},
+      {"target", "cpu, or cuda: kernels of a GPU, which --device emulated runs here", "T", "cpu"},
       {"profile", "instruction set of the binary: avx2, avx512, avx512-bf16 or host", "P", "host"},
       {"dump-phases", "write what each phase prints into this folder", "DIR"},
   };
@@ -239,10 +239,11 @@ rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
   request.output = line.text("output");
   request.dumpFolder = line.text("dump-phases");
   request.allowOverBudget = line.has("allow-over-budget");
-  if (line.text("target") != "cpu")
-    return rt::userError("usage.target", "this version makes binaries for the CPU alone")
-        .withGiven("--target=" + line.text("target"))
-        .withRule("--target is cpu")
+  request.target = line.text("target");
+  if (request.target != "cpu" && request.target != "cuda")
+    return rt::userError("usage.target", "there is no such target")
+        .withGiven("--target=" + request.target)
+        .withRule("--target is cpu or cuda")
         .suggest("--target cpu");
   CLEAVE_RT_ASSIGN_OR_RETURN(request.profile, readProfile(line.text("profile")));
   CLEAVE_RT_RETURN_IF_ERROR(readPlanOptions(line, request));

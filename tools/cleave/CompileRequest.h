@@ -26,6 +26,8 @@ struct CompileRequest {
   std::optional<Cluster> cluster;
   PlanRequest plan;
   cpu::Profile profile = cpu::Profile::avx2();
+  /// cpu or cuda.
+  std::string target = "cpu";
   bool allowOverBudget = false;
   /// Nothing is pinned and no plan is given; `--plan best` is asked for.
   bool isOpen = false, asksForSearch = false;

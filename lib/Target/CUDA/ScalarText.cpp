@@ -41,6 +41,12 @@ static std::string floatLiteral(const APFloat &value) {
 std::optional<std::string> literalText(Attribute value) {
   if (auto number = dyn_cast<FloatAttr>(value); number && number.getType().isF32())
     return floatLiteral(number.getValue());
+  if (auto number = dyn_cast<FloatAttr>(value); number && number.getType().isBF16()) {
+    APFloat wide = number.getValue();
+    bool losesInfo = false;
+    wide.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &losesInfo);
+    return "toBf16(" + floatLiteral(wide) + ")";
+  }
   auto number = dyn_cast<IntegerAttr>(value);
   if (!number)
     return std::nullopt;

@@ -14,6 +14,7 @@ namespace cleave {
 static void describe(rt::Program &p, const ImageSettings &settings) {
   p.modelName = settings.modelName;
   p.profile = settings.profile.machine;
+  p.device = settings.device;
   p.configText = settings.configText;
   p.recipe = settings.recipe;
   p.plan = settings.plan;

@@ -9,6 +9,7 @@
 
 #include "cleave/Support/Diagnostics.h"
 #include "cleave/Target/Image/Image.h"
+#include "cleave/Target/Kernel/Contract.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "runtime/Schema/Unroll.h"
 #include "llvm/ADT/SetVector.h"
@@ -24,9 +25,10 @@ namespace cleave {
 
 /// The runtime's libraries, users before what they use.
 static const char *const kLibraries[] = {
-    "CleaveRtMain",    "CleaveRtTrain",      "CleaveRtExec",          "CleaveRtDeviceCPU",
-    "CleaveRtCommMPI", "CleaveRtCommTCP",    "CleaveRtCommProcesses", "CleaveRtCommLocal",
-    "CleaveRtData",    "CleaveRtCheckpoint", "CleaveRtSchema",        "CleaveRtBase"};
+    "CleaveRtMain",      "CleaveRtTrain",   "CleaveRtDeviceEmulated", "CleaveRtExec",
+    "CleaveRtDeviceCPU", "CleaveRtCommMPI", "CleaveRtCommTCP",        "CleaveRtCommProcesses",
+    "CleaveRtCommLocal", "CleaveRtData",    "CleaveRtCheckpoint",     "CleaveRtSchema",
+    "CleaveRtBase"};
 
 /// Beside them, unless Cleave was built without MPI. The binary carries its bytes, so
 /// that it is one file that can be copied anywhere.
@@ -72,12 +74,13 @@ static void addTable(OpBuilder &b, Location loc, ArrayRef<std::string> symbols) 
 
 /// `main`, which hands everything to the runtime.
 static void addMain(OpBuilder &b, Location loc, int64_t imageBytes, int64_t kernels,
-                    int64_t pluginBytes) {
+                    int64_t pluginBytes, int64_t gpuBytes) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   Type i32 = b.getI32Type(), i64 = b.getI64Type();
   auto run = LLVM::LLVMFuncOp::create(
       b, loc, "cleaveTrainMain",
-      LLVM::LLVMFunctionType::get(i32, {i32, pointer, pointer, i64, pointer, i64, pointer, i64}));
+      LLVM::LLVMFunctionType::get(
+          i32, {i32, pointer, pointer, i64, pointer, i64, pointer, i64, pointer, i64}));
   auto main =
       LLVM::LLVMFuncOp::create(b, loc, "main", LLVM::LLVMFunctionType::get(i32, {i32, pointer}));
   OpBuilder::InsertionGuard guard(b);
@@ -91,13 +94,15 @@ static void addMain(OpBuilder &b, Location loc, int64_t imageBytes, int64_t kern
                            ValueRange{body->getArgument(0), body->getArgument(1),
                                       address(b, loc, "cleave_image"), constant(imageBytes),
                                       address(b, loc, "cleave_kernels"), constant(kernels),
-                                      address(b, loc, "cleave_mpi_plugin"), constant(pluginBytes)})
+                                      address(b, loc, "cleave_mpi_plugin"), constant(pluginBytes),
+                                      address(b, loc, "cleave_gpu_text"), constant(gpuBytes)})
           .getResult();
   LLVM::ReturnOp::create(b, loc, code);
 }
 
-static OwningOpRef<ModuleOp> mainModule(MLIRContext *context, const rt::Image &image,
+static OwningOpRef<ModuleOp> mainModule(MLIRContext *context, const CompiledImage &compiled,
                                         StringRef plugin) {
+  const rt::Image &image = compiled.image;
   context->loadDialect<LLVM::LLVMDialect>();
   OpBuilder b(context);
   Location loc = b.getUnknownLoc();
@@ -108,15 +113,17 @@ static OwningOpRef<ModuleOp> mainModule(MLIRContext *context, const rt::Image &i
     for (size_t list = 0; list < program.entryLists(); ++list)
       rt::forEachCommand(program.entryList(list), [&](const rt::Command &command, int64_t) {
         if (auto *kernel = std::get_if<rt::KernelCommand>(&command.what))
-          used.insert(kernel->symbol);
+          if (kernel->threads == 0)
+            used.insert(kernel->symbol);
       });
   SmallVector<std::string> symbols(used.begin(), used.end());
   std::string imageText = rt::toImageText(image);
   text(b, loc, "cleave_image", imageText);
   addTable(b, loc, symbols);
   text(b, loc, "cleave_mpi_plugin", plugin);
+  text(b, loc, "cleave_gpu_text", compiled.gpuText);
   addMain(b, loc, static_cast<int64_t>(imageText.size()), static_cast<int64_t>(symbols.size()),
-          static_cast<int64_t>(plugin.size()));
+          static_cast<int64_t>(plugin.size()), static_cast<int64_t>(compiled.gpuText.size()));
   return module;
 }
 
@@ -226,6 +233,13 @@ static rt::Status link(const LinkSettings &settings, ArrayRef<std::string> objec
       .suggest("scripts/build CleaveRtMain CleaveRtDeviceCPU");
 }
 
+/// Leaves those that the processor runs, which are not fused from operators.
+static void dropGpuKernels(ModuleOp kernels) {
+  for (func::FuncOp kernel : llvm::make_early_inc_range(kernels.getOps<func::FuncOp>()))
+    if (kernel->hasAttr(target::kOutputsAttr))
+      kernel.erase();
+}
+
 rt::Status emitBinary(const CompiledImage &image, const cpu::Profile &profile,
                       const LinkSettings &settings, const std::string &output) {
   ScratchFiles scratch;
@@ -233,10 +247,12 @@ rt::Status emitBinary(const CompiledImage &image, const cpu::Profile &profile,
   CLEAVE_RT_ASSIGN_OR_RETURN(const std::string mainObject, scratch.make("main.o"));
   CLEAVE_RT_ASSIGN_OR_RETURN(const std::string log, scratch.make("link.log"));
   OwningOpRef<ModuleOp> kernels = image.kernels.get().clone();
+  if (!image.gpuText.empty())
+    dropGpuKernels(*kernels);
   CLEAVE_RT_RETURN_IF_ERROR(writeObject(*kernels, profile, kernelsObject));
   auto plugin = llvm::MemoryBuffer::getFile(settings.libraries + "/" + kMpiPlugin);
   auto main =
-      mainModule(kernels->getContext(), image.image, plugin ? (*plugin)->getBuffer() : StringRef());
+      mainModule(kernels->getContext(), image, plugin ? (*plugin)->getBuffer() : StringRef());
   CLEAVE_RT_RETURN_IF_ERROR(writeObject(*main, profile, mainObject));
   return link(settings, {mainObject, kernelsObject}, log, output);
 }

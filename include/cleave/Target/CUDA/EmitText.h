@@ -39,8 +39,8 @@ struct Text {
 };
 
 /// Prints every function of `kernels` that has `cleave.outputs`; others are named
-/// in a comment. Leaves the module as it is. A kernel that can't be printed is an
-/// error "emit.cuda_unsupported: …" with its name.
+/// in a comment. Leaves the module as it is. A kernel that
+/// can't be printed is an error "emit.cuda_unsupported: …" with its name.
 mlir::FailureOr<Text> emitCuda(mlir::ModuleOp kernels);
 
 /// The source alone.

@@ -20,6 +20,8 @@ namespace cleave {
 /// What an image carries besides the program.
 struct ImageSettings {
   cpu::Profile profile = cpu::Profile::avx2();
+  /// Device of the program: cpu or cuda.
+  std::string device = "cpu";
   std::string modelName;
   /// The model's config.json, byte for byte.
   std::string configText;
@@ -38,6 +40,8 @@ struct CompiledImage {
   rt::Image image;
   /// Kernel functions in linalg or vectors, before lowering.
   mlir::OwningOpRef<mlir::ModuleOp> kernels;
+  /// Source of the kernels that a GPU launches; empty for the cpu.
+  std::string gpuText;
 };
 
 /// Rewrites a module after the dist phase: what it holds then is its mesh, an

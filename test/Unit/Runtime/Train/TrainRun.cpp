@@ -36,7 +36,7 @@ int TrainRun::operator()(const Image &image, std::vector<std::string> flags,
     argv.push_back(flag.c_str());
   const std::string text = toImageText(image);
   return trainMain(static_cast<int>(argv.size()), argv.data(),
-                   {.image = text, .kernels = kernels, .hooks = hooks});
+                   {.image = text, .kernels = {kernels, {}}, .hooks = hooks});
 }
 
 int TrainRun::inChild(const Image &image, std::vector<std::string> flags,

@@ -16,6 +16,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <csetjmp>
 #include <cstdint>
@@ -25,6 +26,7 @@
 #include <random>
 #include <string>
 #include <ucontext.h>
+#include <utility>
 #include <vector>
 
 namespace simt {
@@ -52,9 +54,11 @@ struct Block {
   jmp_buf scheduler;
   const std::function<void()> *kernel = nullptr;
   std::string error;
+  bool broken = false;
 };
 
-// CUDA's names are globals, so the shim's state is too; it lives in a test's library.
+// CUDA's names are globals, so the shim's state is too: it is that of the library which holds
+// the kernels, and of one thread at a time.
 inline Block block;
 inline Index threadIndex, blockIndex, blockSize, gridSize;
 
@@ -69,10 +73,12 @@ inline void wait(State state) {
     _longjmp(block.scheduler, 1);
 }
 
+/// A fibre, which is the same thread of one block after the other.
 inline void enter() {
-  (*block.kernel)();
-  block.threads[block.current].state = State::Done;
-  _longjmp(block.scheduler, 1);
+  for (;;) {
+    (*block.kernel)();
+    wait(State::Done);
+  }
 }
 
 /// Runs one thread until it waits or ends.
@@ -138,17 +144,24 @@ inline bool runWarp(int first, int last, std::mt19937 &random) {
 }
 
 inline void prepare(int threads) {
-  block.threads.resize(threads);
+  if (block.broken) {
+    // Fibres of a failed block are somewhere inside of it.
+    block.threads.clear();
+    block.broken = false;
+  }
+  // Others stay for a larger block.
+  if (static_cast<size_t>(threads) > block.threads.size())
+    block.threads.resize(threads);
   for (Thread &thread : block.threads) {
-    if (!thread.stack)
-      thread.stack.reset(new char[kStackBytes]);
+    thread.state = State::Ready;
+    if (thread.stack)
+      continue;
+    thread.stack.reset(new char[kStackBytes]);
     getcontext(&thread.start);
     thread.start.uc_stack.ss_sp = thread.stack.get();
     thread.start.uc_stack.ss_size = kStackBytes;
     thread.start.uc_link = nullptr;
     makecontext(&thread.start, enter, 0);
-    thread.entered = false;
-    thread.state = State::Ready;
   }
 }
 
@@ -206,13 +219,37 @@ inline std::string launch(int64_t blocks, int threads, unsigned seed,
   std::shuffle(order.begin(), order.end(), random);
   for (int index : order) {
     blockIndex.x = index;
-    if (!runBlock(threads, random))
+    if (!runBlock(threads, random)) {
+      block.broken = true;
       return "block " + std::to_string(index) + ": " + block.error;
+    }
   }
   return "";
 }
 
+template <class... Args, size_t... index>
+std::string launchAt(void (*kernel)(Args...), void *const *args, int64_t blocks, int threads,
+                     unsigned seed, std::index_sequence<index...>) {
+  return launch(blocks, threads, seed, [&] { kernel(static_cast<Args>(args[index])...); });
+}
+
+/// The same with arguments by address, of which the kernel's type says what they are.
+template <class... Args>
+std::string launchWith(void (*kernel)(Args...), void *const *args, int64_t blocks, int threads,
+                       unsigned seed) {
+  return launchAt(kernel, args, blocks, threads, seed, std::index_sequence_for<Args...>());
+}
+
 } // namespace simt
+
+/// A C function that launches a kernel of the text: the error, or an empty text.
+#define SIMT_KERNEL(name)                                                                          \
+  extern "C" __attribute__((visibility("default"))) const char *simt_launch_##name(                \
+      void *const *args, long long blocks, int threads, unsigned seed) {                           \
+    static std::string error;                                                                      \
+    error = simt::launchWith(name, args, blocks, threads, seed);                                   \
+    return error.c_str();                                                                          \
+  }
 
 #define __global__
 #define __device__

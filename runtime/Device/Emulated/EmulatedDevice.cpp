@@ -1,0 +1,205 @@
+// Text to a library, and the library to launches.
+#include "runtime/Device/Emulated/EmulatedDevice.h"
+
+#include "runtime/Base/Files.h"
+#include "runtime/Device/Emulated/SimtText.h"
+
+#include <fmt/format.h>
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+extern char **environ;
+
+namespace cleave::rt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char *kCompilers[] = {"c++", "g++", "clang++", "clang++-22"};
+/// Of a shim's launch: the error, empty if there is none.
+using LaunchFunction = const char *(*)(void *const *args, long long blocks, int threads,
+                                       unsigned seed);
+
+std::string sourceOf(std::string_view text, const std::vector<std::string> &kernels) {
+  std::string source(simtText);
+  source += text;
+  for (const std::string &kernel : kernels)
+    source += fmt::format("SIMT_KERNEL({})\n", kernel);
+  return source;
+}
+
+/// Empty where there is none.
+std::string cacheFolder() {
+  auto variable = [](const char *name) -> std::string {
+    const char *value = std::getenv(name);
+    return value ? value : "";
+  };
+  if (const std::string own = variable("CLEAVE_CACHE"); !own.empty())
+    return own;
+  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
+    return cache + "/cleave";
+  const std::string home = variable("HOME");
+  return home.empty() ? "" : home + "/.cache/cleave";
+}
+
+/// The exit code of `words`, whose standard error goes to `log`; 127 if there is no such program.
+int runProgram(std::vector<std::string> words, const std::string &log) {
+  std::vector<char *> arguments;
+  for (std::string &word : words)
+    arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  pid_t child = 0;
+  const int failed =
+      posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed)
+    return 127;
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+/// A folder that goes with its files.
+class ScratchFolder {
+public:
+  static StatusOr<ScratchFolder> make() {
+    std::error_code ignored;
+    std::string path = (fs::temp_directory_path(ignored) / "cleave-XXXXXX").string();
+    if (!::mkdtemp(path.data()))
+      return systemError("file.write_failed", "cannot make the folder '" + path + "'", errno);
+    ScratchFolder folder;
+    folder.path = path;
+    return folder;
+  }
+  ScratchFolder() = default;
+  ScratchFolder(ScratchFolder &&other) noexcept : path(std::exchange(other.path, "")) {}
+  ScratchFolder &operator=(ScratchFolder &&other) noexcept {
+    std::swap(path, other.path);
+    return *this;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!path.empty())
+      fs::remove_all(path, ignored);
+  }
+  std::string file(const char *name) const { return path + "/" + name; }
+
+private:
+  std::string path;
+};
+
+StatusOr<std::string> compiled(const std::string &source) {
+  CLEAVE_RT_ASSIGN_OR_RETURN(const ScratchFolder folder, ScratchFolder::make());
+  const std::string text = folder.file("kernels.cpp"), library = folder.file("kernels.so");
+  const std::string log = folder.file("log");
+  CLEAVE_RT_RETURN_IF_ERROR(writeFileAtomically(text, source));
+  for (const char *compiler : kCompilers) {
+    const int code =
+        runProgram({compiler, "-x", "c++", "-std=c++17", "-O1", "-ffp-contract=on",
+                    "-fno-strict-aliasing", "-fwrapv", "-fPIC", "-shared", "-fvisibility=hidden",
+                    "-Wno-unknown-pragmas", "-o", library, text},
+                   log);
+    if (code == 127)
+      continue;
+    if (code == 0)
+      return readWholeFile(library);
+    const StatusOr<std::string> said = readWholeFile(log);
+    return internalError(fmt::format("{} refuses the text of the kernels: {}", compiler,
+                                     said.ok() ? said->substr(0, 2000) : ""));
+  }
+  return missingError("device.compiler_missing", "no C++ compiler was found")
+      .withRule("the emulated device compiles the kernels' text with c++, g++ or clang++ on PATH")
+      .suggest("apt-get install g++");
+}
+
+/// The library of `source`, from the cache if it is there with the same source. The cache only
+/// saves time: what can't be read or written there is passed over.
+StatusOr<std::string> fromCache(const std::string &source) {
+  const std::string folder = cacheFolder();
+  if (folder.empty() || !createFolders(folder).ok())
+    return compiled(source);
+  const std::string name = fmt::format("{}/emulated-{:08x}-{}", folder,
+                                       crc32c(std::as_bytes(std::span(source))), source.size());
+  // Both in one file, so that neither is of another one.
+  const auto kept = fs::exists(name) ? readWholeFile(name) : StatusOr<std::string>(std::string());
+  if (kept.ok() && kept->starts_with(source))
+    return kept->substr(source.size());
+  CLEAVE_RT_ASSIGN_OR_RETURN(std::string library, compiled(source));
+  (void)writeFileAtomically(name, source + library).ok();
+  return library;
+}
+
+class EmulatedLauncher : public KernelLauncher {
+public:
+  EmulatedLauncher(FileDescriptor file, void *library, uint32_t seed)
+      : file(std::move(file)), library(library), seed(seed) {}
+  EmulatedLauncher(const EmulatedLauncher &) = delete;
+  EmulatedLauncher &operator=(const EmulatedLauncher &) = delete;
+  ~EmulatedLauncher() override { ::dlclose(library); }
+
+  StatusOr<std::function<Status()>> prepare(GridLaunch launch) override {
+    const auto function = reinterpret_cast<LaunchFunction>(
+        ::dlsym(library, ("simt_launch_" + launch.kernel).c_str()));
+    if (!function)
+      return Error(internalError("no kernel is called '" + launch.kernel + "'"));
+    return std::function<Status()>([this, function, launch = std::move(launch)]() -> Status {
+      const std::string error =
+          function(launch.args.data(), launch.blocks, static_cast<int>(launch.threads), ++seed);
+      if (error.empty())
+        return {};
+      return runError(
+                 "device.kernel_failed",
+                 fmt::format("kernel {} failed on the emulated device: {}", launch.kernel, error))
+          .withGiven(fmt::format("{} blocks of {} threads", launch.blocks, launch.threads))
+          .withRule("every block of a kernel comes to its end");
+    });
+  }
+
+private:
+  /// Open as long as the library is there: a path names one library.
+  FileDescriptor file;
+  void *library;
+  uint32_t seed;
+};
+
+} // namespace
+
+StatusOr<EmulatedDevice> EmulatedDevice::create(std::string_view text,
+                                                const std::vector<std::string> &kernels) {
+  EmulatedDevice device;
+  CLEAVE_RT_ASSIGN_OR_RETURN(device.library, fromCache(sourceOf(text, kernels)));
+  return device;
+}
+
+StatusOr<std::unique_ptr<KernelLauncher>> EmulatedDevice::launcher(uint32_t seed) const {
+  // A file of its own, since one that is loaded already would be the same library.
+  FileDescriptor file(::memfd_create("cleave-kernels", MFD_CLOEXEC));
+  if (!file.valid())
+    return systemError("file.write_failed", "cannot make a file in memory", errno);
+  CLEAVE_RT_RETURN_IF_ERROR(writeFully(file.get(), std::as_bytes(std::span(library)),
+                                       "kernels in memory", "file.write_failed"));
+  const std::string path = fmt::format("/proc/self/fd/{}", file.get());
+  void *const loaded = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!loaded)
+    return Error(internalError(fmt::format("compiled kernels cannot be loaded: {}", ::dlerror())));
+  return std::unique_ptr<KernelLauncher>(new EmulatedLauncher(std::move(file), loaded, seed));
+}
+
+} // namespace cleave::rt
