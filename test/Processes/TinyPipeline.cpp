@@ -35,5 +35,5 @@ int main(int argc, char **argv) {
   }
   const std::string text = toImageText(image);
   return trainMain(static_cast<int>(arguments.size()), arguments.data(),
-                   {.image = text, .kernels = kernels});
+                   {.image = text, .kernels = {kernels, {}}});
 }
