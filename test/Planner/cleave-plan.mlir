@@ -21,13 +21,13 @@
 // PIN: error: plan.unknown_pin: --pin has no key 'tpp'
 // PIN: note: try: tp
 // RANKS: error: plan.ranks_mismatch: dp × tp is not the number of ranks
-// RANKS: note: given: dp=3, tp=1, ranks=4
+// RANKS: note: given: dp=3, ranks=4
 // SHARE: error: plan.ranks_mismatch: cp does not divide the number of ranks
 // SHARE: note: given: cp=3, ranks=4
 // SHARE: note: rule: dp × cp × tp = ranks
 // SHARE: note: try: cp one of 1, 2, 4
 // BOTHLEFT: error: plan.ranks_mismatch: dp × cp × tp is not the number of ranks
-// BOTHLEFT: note: given: dp=4, tp=1, cp=2, ranks=4
+// BOTHLEFT: note: given: dp=4, cp=2, ranks=4
 // HEADS: error: plan.heads_indivisible: the attention heads cannot be split 16 ways
 // BATCH: error: plan.batch_indivisible: the global batch cannot be dealt out evenly
 // SIZE: error: plan.batch_indivisible: sizes must be at least 1
