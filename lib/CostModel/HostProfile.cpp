@@ -45,6 +45,8 @@ rt::StatusOr<HostProfile> readHostProfile(const std::string &share, const std::s
       Bytes(in.number("gradient_exchange_bytes", amount).value_or(p.gradientExchange.value));
   p.ownedGradient =
       Bytes(in.number("owned_gradient_bytes", amount).value_or(p.ownedGradient.value));
+  p.reducedGradient =
+      Bytes(in.number("reduced_gradient_bytes", amount).value_or(p.reducedGradient.value));
   p.addedGradient =
       Bytes(in.number("added_gradient_bytes", amount).value_or(p.addedGradient.value));
   p.buckets = Bytes(in.number("buckets", amount).value_or(p.buckets.value));
@@ -52,6 +54,10 @@ rt::StatusOr<HostProfile> readHostProfile(const std::string &share, const std::s
   p.accumulate = Bytes(in.number("accumulate_bytes", amount).value_or(p.accumulate.value));
   p.statisticKept =
       Bytes(in.number("statistic_kept_bytes", amount).value_or(p.statisticKept.value));
+  p.packs = in.boolean("packs").value_or(p.packs);
+  p.gathersTokens = in.boolean("gathers_tokens").value_or(p.gathersTokens);
+  p.keepsNarrowWeights = in.boolean("keeps_narrow_weights").value_or(p.keepsNarrowWeights);
+  p.statisticPiece = Bytes(in.number("statistic_piece", amount).value_or(p.statisticPiece.value));
   p.dropoutMasks = in.number("dropout_masks", amount).value_or(p.dropoutMasks);
   p.update = Bytes(in.number("update_bytes", amount).value_or(p.update.value));
   p.step = Seconds(in.number("step", amount).value_or(p.step.value));

@@ -1,5 +1,6 @@
 //===- Memory.cpp - The fullest rank of a step -----------------------------===//
 
+#include "lib/CostModel/PackedMemory.h"
 #include "lib/CostModel/Step.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -129,7 +130,8 @@ double largestWeightOf(const LayerInput &in, const KindWork &kind) {
 /// Bytes of state of a parameter that a rank has whole, and of one that it shares.
 struct StateBytes {
   double plainShared = 1, expertsShared = 1;
-  Bytes weight, gradient, optimizer;
+  /// `reduced`: of those that are shared.
+  Bytes weight, gradient, optimizer, reduced;
   bool sharesWeights = false, sharesGradients = false, sharesOptimizer = false;
 
   StateBytes(const Device &device, const HostProfile &host, const Layout &layout) {
@@ -139,9 +141,11 @@ struct StateBytes {
     };
     plainShared = ways(plainGroup(device, layout));
     expertsShared = ways(expertGroup(device, layout));
-    weight = layout.weightBytes();
+    weight = weightBytes(host, layout);
     gradient = host.gradient;
-    optimizer = layout.optimizerBytes() + host.ownedGradient;
+    optimizer = (host.keepsNarrowWeights ? layout.optimizerBytes() : Bytes(8)) + host.ownedGradient;
+    if (layout.sharing == Sharing::Optimizer)
+      reduced = host.reducedGradient;
     sharesWeights = layout.sharing == Sharing::Parameters;
     sharesGradients = layout.sharing >= Sharing::Gradients;
     sharesOptimizer = layout.sharing != Sharing::None;
@@ -152,7 +156,9 @@ struct StateBytes {
     const double owned = load.plain / plainShared + load.experts / expertsShared;
     out.weights = weight * (sharesWeights ? owned : all);
     out.gradients = gradient * (sharesGradients ? owned : all);
-    out.optimizer = optimizer * (sharesOptimizer ? owned : all);
+    out.optimizer = optimizer * (sharesOptimizer ? owned : all) +
+                    reduced * ((plainShared > 1 ? load.plain / plainShared : 0) +
+                               (expertsShared > 1 ? load.experts / expertsShared : 0));
   }
 };
 
@@ -172,9 +178,13 @@ void addLayers(const StepInput &in, int64_t layer, int64_t count, RankLoad &load
   } else if (layer + 1 < in.layers()) {
     load.saved += times * memory.saved;
     load.working = std::max(load.working, memory.working);
+    load.innerWeight = std::max(load.innerWeight, memory.largestWeight);
+    load.innerPlain = std::max(load.innerPlain, weights.plain);
+    load.innerExperts = std::max(load.innerExperts, weights.experts);
   } else {
     load.plain -= load.hasFirst ? memory.tied : 0;
-    load.working = std::max(load.working, memory.statistic);
+    load.working = std::max(load.working,
+                            in.host.packs ? packedStatistic(in, memory).working : memory.statistic);
   }
 }
 
@@ -185,9 +195,17 @@ std::vector<LayerMemory> layerMemory(const ModelWork &work, const HostProfile &h
   const LayerInput in{host, layout};
   const KindWork &first = work.kinds[work.layers.front()];
   std::vector<LayerMemory> memory;
+  if (host.packs) {
+    for (const KindWork &kind : work.kinds) {
+      memory.push_back(packedLayer(kind, host, layout));
+      memory.back().largestWeight = largestWeightOf(in, kind);
+      memory.back().tied = tiedOf(in, first, kind);
+    }
+    return memory;
+  }
   for (const KindWork &kind : work.kinds)
     memory.push_back({savedOf(in, kind), workingOf(in, kind),
-                      Bytes(in.valueBytes() * keptOf(in, kind)), statisticOf(in, kind),
+                      Bytes(in.valueBytes() * keptOf(in, kind)), statisticOf(in, kind), Bytes(),
                       largestWeightOf(in, kind), tiedOf(in, first, kind)});
   return memory;
 }
@@ -205,14 +223,23 @@ RankLoad loadOfRank(const ModelWork &work, const Device &device, const HostProfi
   const StepInput in{work, device, host, layout, prices};
   const auto stages = static_cast<int64_t>(stageBegins.size()) - 1;
   RankLoad load;
+  Bytes slot;
   for (int64_t s = rank; s < stages; s += layout.pipeline) {
+    const Bytes before = load.saved;
     forEachRun(work, stageBegins[s], stageBegins[s + 1],
                [&](int64_t layer, int64_t count) { addLayers(in, layer, count, load); });
+    if (host.packs)
+      slot = std::max(slot, load.saved - before + packedStage(in, stageBegins, s));
     // Ranks that have the same keep a part each, as they send it.
     if (host.keepsOutputs && s + 1 < stages)
       load.saved += in.memoryOf(stageBegins[s + 1] - 1).handed /
                     static_cast<double>(layout.sequence ? 1 : layout.tensor);
   }
+  // One of a rank's places for a stage is as good as another.
+  if (host.packs && stages > 1)
+    load.saved = slot * static_cast<double>(layout.stagesPerRank);
+  if (host.packs)
+    packEnds(in, rank == 0, stages, load);
   return load;
 }
 
@@ -222,9 +249,11 @@ MemoryParts memoryOfRank(const Device &device, const HostProfile &host, const La
   StateBytes(device, host, layout).add(load, parts);
   parts.activations =
       load.saved * (static_cast<double>(inFlight) / static_cast<double>(layout.stagesPerRank));
-  parts.temporary = load.working + host.addedGradient * load.largestWeight + host.buckets;
+  const Bytes working =
+      host.packs ? packedBeside(device, host, layout, load, load.working) : load.working;
+  parts.temporary = working + host.addedGradient * load.largestWeight + host.buckets;
   // Two gathered layers, and one whose gradients are summed.
-  if (layout.sharing == Sharing::Parameters)
+  if (!host.packs && layout.sharing == Sharing::Parameters)
     parts.temporary += Bytes(load.largestLayer * (2 * layout.weightBytes().value + 4));
   return parts;
 }

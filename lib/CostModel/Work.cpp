@@ -62,12 +62,16 @@ public:
       }
     if (function.getNumResults() > 0)
       work.output = extentsOf(function.getResultTypes().front());
+    work.outputs = static_cast<int>(llvm::count_if(
+        function.getResultTypes(), [](Type type) { return isTensorOfFloats(type); }));
     for (Operation &op : function.getBody().front().without_terminator())
       readOp(&op);
     chainPasses();
     markLastProducts();
+    const DenseSet<Value> stream = findStream();
     for (Value value : saved)
-      work.saved.push_back({extentsOf(value.getType()), factors.contains(value), isInner(value)});
+      work.saved.push_back({extentsOf(value.getType()), factors.contains(value), isInner(value),
+                            stream.contains(value)});
     return std::move(work);
   }
 
@@ -78,6 +82,10 @@ private:
   static std::string pathOf(Operation *op) {
     auto path = op->getAttrOfType<StringAttr>("nn.path");
     return path ? path.str() : op->getName().getStringRef().str();
+  }
+  static bool isTensorOfFloats(Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && tensor.getRank() > 0 && isa<FloatType>(tensor.getElementType());
   }
   bool isActivation(Value value) const {
     auto type = dyn_cast<RankedTensorType>(value.getType());
@@ -93,6 +101,7 @@ private:
     if (!sharded)
       return;
     const ShardingRule rule = sharded.getShardingRule();
+    noteStatistics(op);
     if (isa<ContractionOpInterface, PickedContractionOpInterface>(op))
       return readProduct(op, rule);
     if (isa<TokenOrderOpInterface>(op) && readScores(op, rule))
@@ -165,6 +174,29 @@ private:
       }
     work.products.push_back(std::move(product));
     productOps.push_back(op);
+  }
+
+  /// Results behind the first that nothing reads, until a backward does.
+  void noteStatistics(Operation *op) {
+    for (Value result : op->getResults().drop_front(std::min<size_t>(1, op->getNumResults())))
+      if (isActivation(result) && result.use_empty())
+        work.statistics.push_back(extentsOf(result.getType()));
+  }
+
+  /// What comes in, what is returned, and sums of several values.
+  DenseSet<Value> findStream() {
+    Block &body = function.getBody().front();
+    DenseSet<Value> stream(body.getTerminator()->operand_begin(),
+                           body.getTerminator()->operand_end());
+    stream.insert(body.args_begin(), body.args_end());
+    for (Operation &op : body.without_terminator()) {
+      auto sharded = dyn_cast<ShardingRuleOpInterface>(op);
+      if (sharded && llvm::any_of(sharded.getShardingRule().linear, [&](const auto &group) {
+            return llvm::count_if(group, [&](int i) { return isActivation(op.getOperand(i)); }) > 1;
+          }))
+        stream.insert(op.result_begin(), op.result_end());
+    }
+    return stream;
   }
 
   /// From the end to the start: what is saved, and what that is made of.

@@ -262,7 +262,10 @@ double Pricing::leastMemoryOfWay(const Choice &choice) {
   // where that is least, and each rank that has layers between the first and the last one with what
   // the backward of one of these makes: the first and the last rank may have none.
   const Sequence &sequence = sequenceOf(choice);
-  const cost::Layout layout = layoutOf(problem, choice);
+  cost::Layout layout = layoutOf(problem, choice);
+  // Under which a layer's backward holds the least.
+  if (choice.pp > 1)
+    layout.schedule = "zb-h1";
   const auto micro = static_cast<double>(choice.microBatch);
   std::vector<cost::RankLoad> loads;
   for (const LayerLoad &layer : sequence.loads) {

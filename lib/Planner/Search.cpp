@@ -142,7 +142,8 @@ private:
            (!best.best.empty() || std::isfinite(options.atMost));
   }
 
-  bool fits(double bytes) const { return problem.memory <= 0 || bytes <= problem.memory; }
+  /// By the formula.
+  bool fits(double bytes) const { return problem.memory <= 0 || bytes <= problem.formulaLimit(); }
 
   void open(const Node &node) {
     switch (node.level) {
@@ -157,7 +158,7 @@ private:
       return;
     case Level::Pipeline:
       // Most are never looked at, so memory is asked for late.
-      if (!fits(pricing.leastMemoryOf(node.choice, problem.memory))) {
+      if (!fits(pricing.leastMemoryOf(node.choice, problem.formulaLimit()))) {
         ++result.counts.tooLarge;
         return;
       }
@@ -203,10 +204,10 @@ private:
     Choice waiting = choice;
     waiting.overlap = false;
     if (lastBytes.first != waiting)
-      lastBytes = {waiting, problem.memory > 0 ? pricing.memoryOf(choice, problem.memory)
+      lastBytes = {waiting, problem.memory > 0 ? pricing.memoryOf(choice, problem.formulaLimit())
                                                : pricing.memoryOf(choice)};
     const double bytes = problem.bytesOf(choice, lastBytes.second);
-    if (!fits(bytes)) {
+    if (!problem.fits(choice, lastBytes.second)) {
       ++result.counts.tooLarge;
       return;
     }
@@ -259,7 +260,7 @@ SearchResult searchAll(const SearchProblem &problem, const SearchOptions &option
   forEachChoice(problem, [&](const Choice &choice) {
     const PricedChoice priced = pricing.price(choice);
     ++result.counts.predicted;
-    if (problem.memory <= 0 || problem.bytesOf(choice, priced.bytes()) <= problem.memory)
+    if (problem.fits(choice, priced.bytes()))
       best.offer(priced);
     else
       ++result.counts.tooLarge;

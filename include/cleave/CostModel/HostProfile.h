@@ -70,12 +70,28 @@ struct HostProfile {
   /// What an owned parameter's gradient takes on the way into its update, beside `gradient`: parts
   /// of it flattened, and turned into fp32.
   Bytes ownedGradient{0};
+  /// The sum of an owned parameter's gradient where gradients are whole and the optimizer's state
+  /// is shared.
+  Bytes reducedGradient{0};
   /// What each element of the largest parameter takes while its gradient is added to the others'.
   Bytes addedGradient{0};
   /// Buffers that gradients are gathered up in before they are exchanged.
   Bytes buckets{0};
   /// What a stage hands on is kept until its gradient comes.
   bool keepsOutputs = false;
+  /// Values have their places when the program is compiled: all that the backward reads is kept, of
+  /// each row what operators note beside it, nothing else; and there is a place for each value that
+  /// lives while a layer goes back, for what stages hand on and get back, and for gradients whose
+  /// products come later.
+  bool packs = false;
+  /// Ranks that experts are dealt out over have rows of all their tokens, instead of those that go
+  /// to their own experts.
+  bool gathersTokens = false;
+  /// Weights are there in the width of products too; otherwise each matrix is made narrow for the
+  /// products that read it.
+  bool keepsNarrowWeights = true;
+  /// A statistic is made of pieces with so many bytes at most, forward and backward; 0: at once.
+  Bytes statisticPiece{0};
   /// Masks of dropout that a layer keeps, of a byte for each element between layers.
   double dropoutMasks = 0;
   /// What the update reads and writes for each parameter.

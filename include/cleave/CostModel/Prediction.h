@@ -67,13 +67,21 @@ struct LayerMemory {
   Bytes saved, working, handed;
   /// Logits while the loss is made.
   Bytes statistic;
+  /// Gradients that products of weights wait for, where these come later.
+  Bytes apart;
   /// Elements of its largest parameter, and of what it takes from the first layer (tied
   /// embeddings).
   double largestWeight = 0, tied = 0;
 
   /// Of a micro-batch `times` as large.
   LayerMemory operator*(double times) const {
-    return {saved * times, working * times, handed * times, statistic * times, largestWeight, tied};
+    return {saved * times,
+            working * times,
+            handed * times,
+            statistic * times,
+            apart * times,
+            largestWeight,
+            tied};
   }
 };
 
@@ -134,8 +142,9 @@ std::vector<int64_t> inFlightOf(const Layout &layout);
 struct RankLoad {
   /// Elements of its weights; a tensor that first and last layer have in common counts once.
   double plain = 0, experts = 0;
-  /// Of its largest layer and parameter.
-  double largestLayer = 0, largestWeight = 0;
+  /// Of its largest layer and parameter; of the largest layer between the first and the last one,
+  /// its experts', and its largest parameter.
+  double largestLayer = 0, largestWeight = 0, innerPlain = 0, innerExperts = 0, innerWeight = 0;
   /// Activations of one micro-batch in all of its stages, and what the backward of a layer, or the
   /// loss, makes besides.
   Bytes saved, working;

@@ -23,6 +23,8 @@ namespace cleave::cost {
 struct Extent {
   std::string name;
   int64_t size = 0;
+
+  bool operator==(const Extent &) const = default;
 };
 using Extents = std::vector<Extent>;
 
@@ -107,6 +109,8 @@ struct Saved {
   bool isFactor = false;
   /// It is made and used inside of one elementwise chain.
   bool isInner = false;
+  /// It is a sum of several values or goes from layer to layer, where nothing is rounded.
+  bool isStream = false;
 };
 
 /// A trained tensor of one layer.
@@ -124,8 +128,11 @@ struct KindWork {
   std::vector<Pass> passes;
   std::vector<Saved> saved;
   std::vector<Weight> weights;
-  /// What goes from this layer to the next.
+  /// What operators note of each row for their backward, beside their results.
+  std::vector<Extents> statistics;
+  /// What goes from this layer to the next: the first of these, and how many they are.
   Extents output;
+  int outputs = 0;
 };
 
 struct ModelWork {

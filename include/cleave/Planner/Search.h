@@ -66,7 +66,18 @@ struct SearchProblem {
   std::optional<Operands> operands = std::nullopt;
   /// Layouts that do not fit when they are laid out, and the bytes of a rank then.
   std::map<Choice, double> putAside = {};
+  /// By this part the formula may be above what the target will lay out: as much too large is not
+  /// left out.
+  double formulaAbove = 0;
 
+  /// The limit for what the formula says.
+  double formulaLimit() const { return memory * (1 + formulaAbove); }
+  /// Whether a layout fits, as far as it is known.
+  bool fits(const Choice &choice, double formula) const {
+    const auto known = putAside.find(choice);
+    return memory <= 0 ||
+           (known == putAside.end() ? formula <= formulaLimit() : known->second <= memory);
+  }
   /// These, else those of the formula.
   double bytesOf(const Choice &choice, double formula) const {
     const auto known = putAside.find(choice);
@@ -149,7 +160,7 @@ SearchResult search(const SearchProblem &problem, const SearchOptions &options =
 
 /// The same with the best ones laid out by the target. One that does not fit is put aside (in
 /// `problem`, so that what is asked of it later knows) and the next one taken. What the formula
-/// holds too large is never laid out.
+/// holds too large by more than its error is never laid out.
 SearchResult searchLaidOut(SearchProblem &problem, MemoryLayouter &layouter,
                            const SearchOptions &options = {}, SearchObserver *observer = nullptr);
 
