@@ -42,8 +42,9 @@ Sharings::Classes Sharings::possible(const Choice &group) {
   Classes classes;
   for (size_t c = 0; c < kClasses; ++c)
     if (const std::optional<Way> &least = found.least[c])
-      classes[c] = classes.any() || problem.memory <= 0 ||
-                   pricing.leastMemoryOfWay(withWay(group, least->choice)) <= problem.memory;
+      classes[c] =
+          classes.any() || problem.memory <= 0 ||
+          pricing.leastMemoryOfWay(withWay(group, least->choice)) <= problem.formulaLimit();
   return classes;
 }
 
