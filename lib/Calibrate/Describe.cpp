@@ -117,6 +117,7 @@ static void writeAttention(rt::JsonWriter &w, const cost::AttentionCurve &curve,
   number(w, "forward", curve.forward.value);
   number(w, "backward", curve.backward.value);
   number(w, "ramp", curve.ramp);
+  w.key("width").value(32);
   w.key("heads").beginArray();
   for (const cost::HeadRates &head : curve.heads) {
     w.beginObject();

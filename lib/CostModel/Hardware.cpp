@@ -97,6 +97,8 @@ void readAttention(rt::ObjectReader &in, std::map<std::string, AttentionCurve> &
       curves[kernel].backward = OperationsPerSecond(need(*part, "backward"));
       curves[kernel].narrow = part->number("narrow", kPositive).value_or(0.85);
       curves[kernel].ramp = part->number("ramp", kNotNegative).value_or(250);
+      curves[kernel].width =
+          static_cast<Width>(part->integer("width", {.min = 16, .max = 32}).value_or(16));
       part->string("note");
       readHeads(*part, curves[kernel]);
       in.absorb(part->finish());

@@ -135,6 +135,8 @@ Seconds scoresTime(const Device &device, const std::string &kernel, const Scores
   if (it == device.attention.end())
     it = device.attention.find("flash2");
   OperationsPerSecond rate = (backward ? it->second.backward : it->second.forward) * clock;
+  if (s.width > it->second.width)
+    rate = rate * (device.rateOf(s.width) / device.rateOf(it->second.width));
   const double keys = windowed ? *s.window : s.causal ? s.keys / 2 : s.keys;
   if (!isShort) {
     // A causal mask halves the work and makes the ramp 2.7 times as long.

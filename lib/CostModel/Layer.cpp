@@ -312,6 +312,7 @@ private:
       size.queries = cuts.plain.gathered(s.queries) / size.keyWidth;
       size.keys = static_cast<double>(layout.sequenceLength);
       size.isSpread = layout.context > 1;
+      size.width = std::max(16, layout.width);
       if (s.window)
         size.window = static_cast<double>(*s.window);
       // Scores that go through memory are products of a library.

@@ -38,6 +38,12 @@ std::optional<std::string> nearestName(std::string_view given, std::span<const s
   constexpr size_t longestName = 256;
   if (given.size() > longestName)
     return std::nullopt;
+  if (given.size() > 1)
+    for (const std::string &name : known)
+      if (name.size() > given.size() &&
+          std::equal(given.begin(), given.end(), name.begin(),
+                     [](char a, char b) { return folded(a) == folded(b); }))
+        return name;
   const unsigned limit = std::max<unsigned>(1, static_cast<unsigned>(given.size()) / 2);
   const std::string *best = nullptr;
   unsigned bestDistance = limit + 1;

@@ -13,7 +13,8 @@ namespace cleave::rt {
 /// Upper and lower case, and '-' and '_', count as equal.
 unsigned editDistance(std::string_view a, std::string_view b);
 
-/// The name in `known` with the fewest edits from `given`; the first one among
+/// The first name in `known` that begins with `given`, if that has two letters or more; else the
+/// one with the fewest edits from it, the first one among
 /// equals. Nothing when even that needs more than half of `given`'s length, so
 /// that no far-fetched name is offered.
 std::optional<std::string> nearestName(std::string_view given, std::span<const std::string> known);

@@ -158,6 +158,22 @@ class Planning(harness.Case):
         self.refused([CLEAVE, "plan", self.written(config(), "config"), "--cluster", cluster,
                       "--global-batch", "8"], "device.unknown", says=("h100-sxm-80gb",))
 
+    def test_fp32_is_as_slow_as_the_data_sheet_says(self):
+        """An H100's vector units do 67 TFLOP/s, its products of bf16 989; where nobody says what
+        a device does in fp32, nothing is assumed."""
+        model, sizes = llama(32, 4096, 32, 8, 14336, 32000), ("--seq-len", "4096", "--global-batch", "8")
+        pins = ("--pin", "dp=8,zero=3", "--allow-over-budget")
+        narrow, wide = (self.plan(model, self.cluster(1, 8), *sizes, *pins, "--set",
+                                  f"precision={precision}")["plan"]["parts"]
+                        for precision in ("bf16", "fp32"))
+        for part in ("products", "attention"):
+            self.assertGreater(wide[part], 10 * narrow[part])
+            self.assertLess(wide[part], 16 * narrow[part])
+        unknown = self.cluster(1, 8, device="tpu-v5p-95gb")
+        self.plan(model, unknown, *sizes, *pins)
+        error = self.plan(model, unknown, *sizes, *pins, "--set", "precision=fp32", fails=True)
+        self.assertEqual(error["kind"], "device.rate_unknown")
+
     def test_a_refusal_suggests_something_though_nothing_helps_alone(self):
         error = self.plan(config(), self.cluster(device_memory=20000), "--global-batch", "1",
                           "--forbid", "micro_batch=1", fails=True)

@@ -32,6 +32,12 @@ rt::StatusOr<StepModel> StepModel::of(const CompileRequest &request, mlir::Modul
   CLEAVE_RT_ASSIGN_OR_RETURN(
       model.host,
       cost::readHostProfile(shareFolder(), software.empty() ? softwareOf(cluster) : software));
+  const bool isNarrow = request.recipe.precision == rt::Precision::Bf16;
+  if (!model.device.knowsRateOf(isNarrow ? 16 : 32))
+    return rt::userError("device.rate_unknown", "how fast a device multiplies in fp32 is not known")
+        .withGiven("precision=fp32 on " + model.device.name)
+        .withRule("its description in share/hardware has a rate or a peak of fp32")
+        .suggest("--set precision=bf16");
   auto found = cost::workOf(module);
   if (!found || found->layers.empty())
     return rt::userError("model.ir_invalid", "the module has no layers that can be planned")

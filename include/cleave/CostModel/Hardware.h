@@ -80,6 +80,8 @@ struct HeadRates {
 /// An attention kernel: rate(s) = rate / (1 + ramp/s), with heads 128 wide.
 struct AttentionCurve {
   OperationsPerSecond forward, backward;
+  /// Of operands that were multiplied: wider ones are as much slower as in other products.
+  Width width = 16;
   /// Ascending by width; where there are any, they hold.
   std::vector<HeadRates> heads = {};
   /// Times the rate with heads at most 64 wide.
@@ -166,6 +168,10 @@ struct Device {
   /// The rate for `width`, or that of the next wider one; of none as wide, as much less than that
   /// of the widest as their peaks differ.
   OperationsPerSecond rateOf(Width width) const;
+  /// Whether something says how fast products of operands of `width` are.
+  bool knowsRateOf(Width width) const {
+    return product.rate.lower_bound(width) != product.rate.end() || peak.count(width) != 0;
+  }
   double depthOf(Width width) const;
   /// Of matrix products in a step.
   double productClock() const { return sustainedClock * powerClock; }

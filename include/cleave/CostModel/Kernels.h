@@ -49,6 +49,7 @@ struct ScoresSize {
   bool causal = true;
   /// Queries are a rank's part of a sequence, and lie with their positions.
   bool isSpread = false;
+  Width width = 16;
 };
 
 /// Forward: 2 · queries · keys/2 · (keyWidth + valueWidth) operations at rate / (1 + 675/keys),

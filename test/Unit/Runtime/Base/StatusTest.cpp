@@ -86,6 +86,8 @@ TEST(Suggest, OffersTheNearestOrNothing) {
   const std::vector<std::string> known{"global_batch", "micro_batch", "seed"};
   EXPECT_EQ(nearestName("globl_batch", known), "global_batch");
   EXPECT_EQ(nearestName("sed", known), "seed");
+  // What it begins with, however much is missing.
+  EXPECT_EQ(nearestName("Glob", known), "global_batch");
   EXPECT_FALSE(nearestName("qqqqqqq", known));
   EXPECT_FALSE(nearestName(std::string(1000, 'a'), known));
 }
