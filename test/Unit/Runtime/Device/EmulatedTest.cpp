@@ -3,8 +3,8 @@
 
 #include "gtest/gtest.h"
 
-#include <cstdlib>
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -48,9 +48,8 @@ protected:
     return files;
   }
 
-  const std::string folder =
-      testing::TempDir() + "/emulated-" +
-      testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::string folder = testing::TempDir() + "/emulated-" +
+                             testing::UnitTest::GetInstance()->current_test_info()->name();
 };
 
 /// Blocks of numbers whose sums are 64 · 1, 64 · 2, ….
