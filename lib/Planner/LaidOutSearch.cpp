@@ -8,7 +8,7 @@
 
 namespace cleave {
 
-/// Over the spreads of five golden models in fp32 and bf16 the formula was at most 0.12 above what
+/// Over layouts of four golden models in fp32 and bf16 the formula was at most 0.12 above what
 /// programs take (test/Cases/memory.py).
 static constexpr double kFormulaAbove = 0.15;
 
