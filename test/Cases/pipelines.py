@@ -156,6 +156,30 @@ class Pipelines(harness.Case):
                 elif name == "interleaved" and batch % pp == 0:
                     self.assertEqual(idle, {3 * (pp - 1)})
 
+    def test_a_head_in_pieces_sums_its_gradients_last(self):
+        """It adds to them on the way forward; where the stage's way back sums gradients over ranks, that
+        is the entry which does it for the head too, whether the stage has other layers or none."""
+        few = recipe(sequence_length=32, global_batch=8, learning_rate={"schedule": "constant", "peak": 1e-2})
+        model = harness.golden("t0", "config.json")
+        plan = self.printed(model, 4, "pp=2,dp=2,overlap=1,zero=1,micro_batch=1", "plan", few)
+        pieces = '    plan.chunk "head" along ["batch", "sequence"] pieces [1, 4]\n'
+        at = plan.index("    plan.parameter")
+        first, second = re.findall(r"plan.stage .*", plan)
+        one = self.golden_run("t0", 6, recipe_values=few)
+        for stages in ((first, second), ('plan.stage layers ["embed", "block"] counts [1, 4]',
+                                         'plan.stage layers ["head"] counts [1]')):
+            with self.subTest(stages=stages):
+                path = self.fresh("pieces", ".mlir")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write((plan[:at] + pieces + plan[at:]).replace(first, stages[0])
+                               .replace(second, stages[1]))
+                done = harness.run([harness.CLEAVE, "verify", model, "--plan", path])
+                self.assertEqual(done.returncode, 0, done.stderr)
+                binary = self.compiled(model, 4, None, few, ["--plan", path])
+                steps, _ = self.train(binary, harness.golden("t0", "tokens.bin"), 6, "--init",
+                                      harness.golden("t0", "model.safetensors"))
+                self.assertSteps(steps, one, loss=1e-5, norm=5e-5)
+
     def test_beside_other_parallelism(self):
         """The pipeline's axis is the outermost; micro-batches are of a data rank."""
         plan = self.printed(config(), 8, "pp=2,dp=2,tp=2,micro_batch=1", "plan",

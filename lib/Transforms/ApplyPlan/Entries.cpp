@@ -196,8 +196,12 @@ private:
         continue;
       func::FuncOp end = function;
       auto [kind, stage] = function.getName().split('.');
-      if (auto weights = module.lookupSymbol<func::FuncOp>(("weights." + stage).str()))
-        end = weights;
+      // A head that goes forward and back in pieces adds to its gradients in the stage's forward.
+      for (StringRef later : {"weights.", "backward."})
+        if (auto entry = module.lookupSymbol<func::FuncOp>((later + stage).str())) {
+          end = entry;
+          break;
+        }
       if (contributor && contributor != end)
         return {};
       contributor = end;
