@@ -315,6 +315,26 @@ class Refusals(Verify):
                     "--tolerance", "0.05"])
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_a_plan_in_bf16_is_compared_by_its_layout(self):
+        """Plans for devices are in bf16 by default; nobody has to know that to verify one."""
+        t0, plan = golden("t0", "config.json"), self.path("narrow.mlir")
+        done = run([CLEAVE, "compile", t0, "--cluster", "dgx-a100:1", "--pin", "dp=8,zero=1",
+                    "--set", "precision=bf16", "--emit=plan", "-o", plan])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(plan, encoding="utf-8") as file:
+            self.assertIn("plan.precision", file.read())
+        command = [CLEAVE, "verify", t0, "--plan", plan]
+        for more in ([], ["--set", "precision=fp32"], ["--against", plan]):
+            done = run([*command, *more])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("compared in fp32, without its lines plan.precision", done.stderr)
+        # What is asked for is done.
+        self.refused([*command, "--tolerance", "1e-9"], "verify.mismatch", 4)
+        self.refused([*command, "--set", "precision=bf16"], "verify.mismatch", 4)
+        done = run([*command, "--tolerance", "0.05"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("note", done.stderr)
+
     def test_one_rank_with_itself_is_said(self):
         done = run([CLEAVE, "verify", golden("t0", "config.json"), "--pin", "zero=3"])
         self.assertEqual(done.returncode, 0, done.stderr)

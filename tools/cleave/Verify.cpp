@@ -37,6 +37,8 @@ struct VerifyRequest {
   std::string against, program, init, data, keep;
   int64_t steps = 2;
   double tolerance = 1e-9;
+  /// Whether a tolerance was asked for.
+  bool tolerates = false;
   bool fullSize = false;
 };
 
@@ -53,6 +55,7 @@ public:
 private:
   rt::Status readModel();
   rt::Status makePlan();
+  void takeUnrounded(mlir::ModuleOp plan, const std::string &file);
   rt::Status readProgram();
   rt::Status shrink();
   rt::Status makeAgainst();
@@ -121,6 +124,21 @@ rt::Status Verification::readModel() {
   return differentiatePhase(*model);
 }
 
+/// Where rounding is neither asked for nor tolerated, a plan's layout is what is looked at: in
+/// bf16 two right ones differ by more than a mistake may make. A program has its own roundings.
+void Verification::takeUnrounded(mlir::ModuleOp plan, const std::string &file) {
+  plan::SolutionOp solution = solutionOf(plan);
+  const std::optional<rt::Precision> asked = request.plan.recipe.precision;
+  if (precisionOf(solution) != rt::Precision::Bf16 || !request.program.empty() ||
+      asked == rt::Precision::Bf16 || (!asked && request.tolerates))
+    return;
+  for (auto entry : llvm::make_early_inc_range(solution.getOps<plan::PrecisionOp>()))
+    entry.erase();
+  tell("note: {}: its layout is compared in fp32, without its lines plan.precision; in bf16: "
+       "--tolerance 0.05\n",
+       file);
+}
+
 /// The plan at its own size. Without a cluster, pins say how many ranks there are; where the
 /// recipe is silent, a step has enough micro-batches to be worth looking at.
 rt::Status Verification::makePlan() {
@@ -129,6 +147,7 @@ rt::Status Verification::makePlan() {
     const int64_t ranks = request.plan.cluster ? request.plan.cluster->ranks() : ranksOf(*layout);
     CLEAVE_RT_RETURN_IF_ERROR(checkRankCount(ranksOf(*layout)));
     CLEAVE_RT_RETURN_IF_ERROR(checkPlanOf(*layout, *model, ranks));
+    takeUnrounded(*layout, request.plan.planFile);
     return comparePlan(request.plan, solutionOf(*layout));
   }
   PlanRequest &wanted = request.plan.plan;
@@ -283,6 +302,7 @@ rt::Status Verification::run() {
     CLEAVE_RT_ASSIGN_OR_RETURN(against, readPlan(context, request.against));
     CLEAVE_RT_RETURN_IF_ERROR(checkRankCount(ranksOf(*against)));
     CLEAVE_RT_RETURN_IF_ERROR(checkPlanOf(*against, *model, ranksOf(*against)));
+    takeUnrounded(*against, request.against);
     CLEAVE_RT_RETURN_IF_ERROR(checkSameBatch(*layout, *against));
   }
   if (!request.program.empty())
@@ -326,6 +346,7 @@ static rt::StatusOr<VerifyRequest> readVerifyRequest(const CommandLine &line) {
   request.fullSize = line.has("full-size") || !request.program.empty();
   CLEAVE_RT_RETURN_IF_ERROR(readNumber<int64_t>(line, "steps", request.steps, 1));
   CLEAVE_RT_RETURN_IF_ERROR(readNumber<double>(line, "tolerance", request.tolerance, 0));
+  request.tolerates = line.has("tolerance");
   if (!request.init.empty() && !request.fullSize)
     return rt::userError("verify.init_size", "weights of a file do not fit a model that is shrunk")
         .withGiven("--init " + request.init)
