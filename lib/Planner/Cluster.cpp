@@ -139,11 +139,17 @@ rt::StatusOr<Cluster> readCluster(const std::string &text, const std::string &sh
                           .withGiven(text)
                           .withRule("PRESET:N or a .json file; presets: " + join(known, ", "));
     // A number alone is how many ranks are meant.
-    int64_t ranks;
+    int64_t ranks = 0;
     if (!name.getAsInteger(10, ranks) && ranks > 0)
       count = ranks;
-    error.suggestions.push_back(rt::nearestName(name.str(), known).value_or("local") + ":" +
-                                std::to_string(count));
+    // "h100" is a part of a name, farther from it than a slip of the pen.
+    const auto part = llvm::find_if(known, [&](const std::string &preset) {
+      return StringRef(preset).contains_insensitive(name);
+    });
+    const std::string near = part != known.end() && !name.empty() && ranks == 0
+                                 ? *part
+                                 : rt::nearestName(name.str(), known).value_or("local");
+    error.suggestions.push_back(near + ":" + std::to_string(count));
     return error;
   }
   auto cluster = readFile(path, share, count);

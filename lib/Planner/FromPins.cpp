@@ -32,7 +32,11 @@ static std::string divisors(int64_t n, function_ref<bool(int64_t)> fits) {
 }
 
 /// Where the pins are meant, the cluster is what has to change: the smallest that has them all.
-static rt::Error suggestCluster(const Pins &pins, rt::Error error) {
+/// Of other clusters than local ones nodes are whole.
+static rt::Error suggestCluster(const PlanRequest &request, rt::Error error) {
+  const Pins &pins = request.pins;
+  if (!StringRef(request.cluster).starts_with("local:"))
+    return error;
   int64_t ranks = 1;
   for (const std::optional<int64_t> &degree : {pins.dp, pins.cp, pins.tp, pins.pp})
     if (llvm::MulOverflow(ranks, degree.value_or(1), ranks) || ranks > 1000000)
@@ -53,14 +57,14 @@ static rt::Status settleTensor(const PlanRequest &request, int64_t pp, HeadSizes
   degrees.dp = pins.dp.value_or(std::max<int64_t>(ranks / degrees.tp, 1));
   if (request.ranks % pp != 0)
     return suggestCluster(
-        pins,
+        request,
         rt::userError("plan.ranks_mismatch", "pp does not divide the number of ranks")
             .withGiven("pp=" + std::to_string(pp) + ", ranks=" + std::to_string(request.ranks))
             .withRule("dp × tp × pp = ranks")
             .suggest("pp one of " + divisors(request.ranks, [](int64_t) { return true; })));
   if (stage % cp != 0)
     return suggestCluster(
-        pins,
+        request,
         rt::userError("plan.ranks_mismatch", "cp does not divide the number of ranks")
             .withGiven("cp=" + std::to_string(cp) + ", ranks=" + std::to_string(request.ranks) +
                        (pp > 1 ? ", pp=" + std::to_string(pp) : ""))
@@ -71,16 +75,16 @@ static rt::Status settleTensor(const PlanRequest &request, int64_t pp, HeadSizes
     const std::string product =
         std::string(cp > 1 ? "dp × cp × tp" : "dp × tp") + (pp > 1 ? " × pp" : "");
     return suggestCluster(
-        pins, rt::userError("plan.ranks_mismatch", product + " is not the number of ranks")
-                  .withGiven((pins.dp ? "dp=" + std::to_string(degrees.dp) + ", " : "") +
-                             (pins.tp ? "tp=" + std::to_string(degrees.tp) + ", " : "") +
-                             (cp > 1 ? "cp=" + std::to_string(cp) + ", " : "") +
-                             (pp > 1 ? "pp=" + std::to_string(pp) + ", " : "") +
-                             "ranks=" + std::to_string(request.ranks))
-                  .withRule(product + " = ranks")
-                  .suggest("tp one of " +
-                           divisors(ranks, [&](int64_t t) { return headsDivide(heads, t); }) +
-                           ", dp left out"));
+        request, rt::userError("plan.ranks_mismatch", product + " is not the number of ranks")
+                     .withGiven((pins.dp ? "dp=" + std::to_string(degrees.dp) + ", " : "") +
+                                (pins.tp ? "tp=" + std::to_string(degrees.tp) + ", " : "") +
+                                (cp > 1 ? "cp=" + std::to_string(cp) + ", " : "") +
+                                (pp > 1 ? "pp=" + std::to_string(pp) + ", " : "") +
+                                "ranks=" + std::to_string(request.ranks))
+                     .withRule(product + " = ranks")
+                     .suggest("tp one of " +
+                              divisors(ranks, [&](int64_t t) { return headsDivide(heads, t); }) +
+                              ", dp left out"));
   }
   if (!headsDivide(heads, degrees.tp)) {
     int64_t all = heads.keyHeads * heads.groups;

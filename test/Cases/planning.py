@@ -210,6 +210,66 @@ class Planning(harness.Case):
         self.plan(model, self.cluster(device_memory=int(needed[1])), *sizes)
         self.plan(model, self.cluster(device_memory=int(needed[1]) - 10), *sizes, fails=True)
 
+    def test_i03_the_nodes_that_are_suggested_suffice(self):
+        model = self.written(llama(80, 8192, 64, 8, 28672, 128256), "config")
+        sizes = ("--seq-len", "4096", "--global-batch", "64")
+        def ask(cluster):
+            return run([CLEAVE, "plan", model, "--cluster", cluster, *sizes])
+        words = re.search(r"suggestion: --cluster (dgx-h100:(\d+)), whose (\d+) ranks",
+                          ask("dgx-h100:1").stderr)
+        self.assertEqual(int(words[3]), 8 * int(words[2]))
+        self.assertEqual(ask(words[1]).returncode, 0)
+        self.assertNotEqual(ask(f"dgx-h100:{int(words[2]) // 2}").returncode, 0)
+        # A degree that whole nodes don't have is not answered with another kind of cluster.
+        error = self.plan(config(), "dgx-h100:2", "--pin", "tp=3", fails=True)
+        self.assertEqual(error["kind"], "plan.ranks_mismatch")
+        self.assertFalse(any("local" in s for s in error["suggestions"]), error)
+
+    def test_what_reports_say_is_about_what_was_asked(self):
+        model, plan = self.written(llama(32, 4096, 32, 8, 14336, 32000), "config"), self.path("p.mlir")
+        def ask(*words):
+            done = run([CLEAVE, "plan", model, "--cluster", "dgx-h100:4", "--seq-len", "4096",
+                        "--global-batch", "64", *words])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+        cheap = ask("--objective", "cost")
+        step = float(re.search(r"^step ([\d.]+) s", cheap, re.M)[1])
+        found = re.search(r"^cost ([\d.e+]+) device-seconds a step, the least on 4, 2, 1 nodes", cheap, re.M)
+        ranks = int(cheap.split(" ", 1)[0])
+        self.assertAlmostEqual(float(found[1]) / (step * ranks), 1, delta=2e-3)
+        self.assertNotIn("device-seconds", ask("-o", plan))
+        # Pins that the best plan has anyway are not compared with it.
+        layout = next(line for line in ask().splitlines() if line.startswith(("dp=", "tp=", "cp=")))
+        why = run([CLEAVE, "explain", plan, "--why-not", layout.split(",")[0]]).stdout
+        self.assertIn("the best plan is one with these", why)
+        self.assertNotIn("costs", why)
+        # A front is thinned out for people, and whole for scripts.
+        front = ask("--pareto").split("faster or smaller than all others: ")[1]
+        shown, of = (int(n) for n in re.match(r"(\d+) of (\d+)", front).groups())
+        sizes = [float(n) for n in re.findall(r" ([\d.]+) GB ", front)]
+        self.assertEqual(len(sizes), shown)
+        self.assertTrue(all(b <= 0.985 * a for a, b in zip(sizes, sizes[1:])), sizes)
+        self.assertEqual(len(json.loads(ask("--pareto", "--json"))["pareto"]), of)
+
+    def test_what_is_found_is_carried_out(self):
+        """Pipelines with exchanges beside the computation and a head in pieces, as large models get."""
+        model, plan = self.written(LLAMA_70B, "config"), self.path("found.mlir")
+        sizes = ["--cluster", "dgx-h100:16", "--seq-len", "8192", "--global-batch", "512"]
+        for more in ((), ("--forbid", "cp"), ("--pin", "pp=8,overlap=1")):
+            done = run([CLEAVE, "plan", model, *sizes, *more, "-o", plan])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            done = run([CLEAVE, "compile", model, "--cluster", "dgx-h100:16", "--plan", plan, "--emit=dist"])
+            self.assertEqual(done.returncode, 0, done.stderr[:2000])
+            self.assertIn("pipe", done.stdout)
+
+    def test_more_ranks_than_cores_are_said(self):
+        cores = len(os.sched_getaffinity(0))
+        model = self.written(config(), "config")
+        for ranks in (1, 4 * cores):
+            done = run([CLEAVE, "plan", model, "--cluster", f"local:{ranks}", "--seq-len", "32",
+                        "--global-batch", str(4 * cores)])
+            self.assertEqual("a core of its own" in done.stdout, ranks > cores)
+
     def test_j02_what_was_asked_stays_with_the_plan(self):
         path, plan = self.written(llama(32, 4096, 32, 8, 14336, 32000), "config"), self.path("p.mlir")
         done = run([CLEAVE, "plan", path, "--cluster", "dgx-h100:1", "--nodes", "1", "--seq-len", "4096",

@@ -279,6 +279,10 @@ class Refusals(harness.Case):
         error = self.refused([CLEAVE, "compile", golden("t0", "config.json"), "--cluster", "4",
                               "-o", self.fresh("refused")], "cluster.unknown")
         self.assertEqual(error["suggestions"], ["local:4"])
+        for asked, meant in (("H100:16", "dgx-h100:16"), ("nvl72:2", "gb200-nvl72:2"), ("2", "local:2")):
+            error = self.refused([CLEAVE, "plan", golden("t0", "config.json"), "--cluster", asked],
+                                 "cluster.unknown")
+            self.assertEqual(error["suggestions"], [meant])
 
     def test_steps_within_a_warm_up(self):
         """Without a total the run's steps are one: more of them need no new program."""

@@ -391,6 +391,12 @@ void Compilation::tellBinary() const {
          "device of {} has {:.1f} GB; less: a smaller micro_batch, recompute=full, zero=3, more of "
          "cp, tp and pp\n",
          bytes / 1e9, cluster->name, *cluster->deviceMemory / 1e9);
+  if (cluster && !isOurs(*cluster))
+    tell("note: it runs on processors, whatever the cluster's devices are; what a plan for {} says "
+         "of time and memory is of these devices and of software for them\n",
+         cluster->name);
+  else if (const std::string note = cluster ? noteOfCores(*cluster) : ""; !note.empty())
+    tell("note: {}\n", note);
   const bool here = request.output.find('/') == std::string::npos;
   tell("run it: {}{} --data TOKENS.bin --steps N\n", here ? "./" : "", quoted(request.output));
 }

@@ -57,8 +57,9 @@ static rt::StatusOr<bool> isForCost(const CommandLine &line) {
 }
 
 /// The search on the number of nodes, of those that divide the cluster's, whose step costs the
-/// least; of equal ones the largest.
-static SearchResult searchCheapest(PlanTask &task, const SearchOptions &options) {
+/// least; of equal ones the largest. `tried`: all of these numbers.
+static SearchResult searchCheapest(PlanTask &task, const SearchOptions &options,
+                                   std::vector<int64_t> &tried) {
   const int64_t all = task.request.cluster->nodes;
   const auto start = std::chrono::steady_clock::now();
   bool complete = true;
@@ -74,6 +75,7 @@ static SearchResult searchCheapest(PlanTask &task, const SearchOptions &options)
   for (int64_t nodes = all; nodes >= 1; --nodes) {
     if (all % nodes != 0)
       continue;
+    tried.push_back(nodes);
     task.takeNodes(nodes);
     SearchProblem problem = task.problem();
     const auto times = static_cast<double>(nodes);
@@ -139,14 +141,16 @@ rt::Status runPlan(const Words &words) {
   const auto start = std::chrono::steady_clock::now();
   ProgressLine progress;
   SearchProblem problem = task->problem();
+  std::vector<int64_t> tried;
   const SearchResult found =
-      forCost ? searchCheapest(*task, options) : task->find(problem, options, &progress);
+      forCost ? searchCheapest(*task, options, tried) : task->find(problem, options, &progress);
   progress.clear();
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   if (found.best.empty())
     return infeasibleError(*task->module, forCost ? task->problem() : problem,
                            *task->request.cluster);
   PlanReport report{*task, found, countChoices(task->problem()), spent.count(), {}};
+  report.nodesTried = std::move(tried);
   if (line.has("compare")) {
     CLEAVE_RT_ASSIGN_OR_RETURN(report.compared, compareWith(*task, line.text("compare")));
   }

@@ -2,16 +2,12 @@
 
 #include "PlanReport.h"
 
-#include "cleave/Pipelines/Phases.h"
-#include "cleave/Planner/Machines.h"
-
 #include "llvm/ADT/MapVector.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <limits>
 
 namespace cleave::tool {
 
@@ -54,8 +50,7 @@ rt::StatusOr<std::vector<ComparedChoice>> compareWith(PlanTask &task, const std:
   return list;
 }
 
-/// "12.3 GB"
-static std::string gigabytes(double bytes) {
+std::string gigabytes(double bytes) {
   return bytes < 1e8 ? fmt::format("{:.2f} MB", bytes / 1e6)
                      : fmt::format("{:.1f} GB", bytes / 1e9);
 }
@@ -68,6 +63,12 @@ static std::string headText(const PlanReport &r) {
       operationsOf(r.task.step.work, request.sequence, request.globalBatch, best.choice.recompute);
   const cost::Width width = request.narrow ? 16 : 32;
   const auto peak = r.task.step.device.peak.find(width);
+  const std::string cost =
+      r.nodesTried.empty()
+          ? ""
+          : fmt::format("cost {:.4g} device-seconds a step, the least on {} nodes\n",
+                        best.seconds() * static_cast<double>(request.ranks),
+                        fmt::join(r.nodesTried, ", "));
   std::string text =
       fmt::format("{} ranks on {} ({}), {} × {} tokens a step, {}, software {}\n"
                   "{}\n\n"
@@ -75,7 +76,10 @@ static std::string headText(const PlanReport &r) {
                   request.ranks, r.task.request.cluster->name, r.task.step.device.name,
                   request.globalBatch, request.sequence, request.narrow ? "bf16" : "fp32",
                   r.task.step.host.name, textOf(best.choice), best.seconds(), 100 * p.errorBar,
-                  static_cast<double>(request.globalBatch * request.sequence) / best.seconds());
+                  static_cast<double>(request.globalBatch * request.sequence) / best.seconds()) +
+      cost;
+  if (const std::string note = noteOfCores(*r.task.request.cluster); !note.empty())
+    text += "(" + note + ")\n";
   if (peak != r.task.step.device.peak.end()) {
     const double all = best.seconds() * static_cast<double>(request.ranks) * peak->second.value;
     text +=
@@ -90,7 +94,8 @@ static std::string headText(const PlanReport &r) {
 static std::string partsText(const cost::Prediction &p) {
   std::string text = "\ntime of a step             s      %\n";
   for (auto [name, seconds] : partsOf(p))
-    if (seconds > 0)
+    // What rounds to nothing beside four digits of the step is none.
+    if (seconds >= 1e-5 * p.step.value)
       text +=
           fmt::format("{:<22} {:>8.4g} {:>6.1f}\n", name, seconds, 100 * seconds / p.step.value);
   return text;
@@ -227,7 +232,9 @@ static std::string operationsText(const PlanReport &r) {
   text += fmt::format("state {} ({} bytes a parameter)", gigabytes(state),
                       bytesOfState(request.narrow));
   if (const auto memory = r.task.request.cluster->deviceMemory)
-    text += fmt::format(", which {:.0f} devices hold", std::ceil(state / *memory));
+    text += state <= *memory ? fmt::format(", which one device of {} holds", gigabytes(*memory))
+                             : fmt::format(", which {:.0f} devices of {} hold",
+                                           std::ceil(state / *memory), gigabytes(*memory));
   return text + "\n";
 }
 
@@ -300,6 +307,10 @@ std::string comparedText(const PlanReport &r) {
                             gigabytes(c.obstacle->smallest->bytes - limit));
       continue;
     }
+    if (c.best->choice == r.best().choice) {
+      text += "  the best plan is one with these\n";
+      continue;
+    }
     text += choicesText({&r.best(), &*c.best});
     std::vector<std::string> costs;
     const auto ours = partsOf(r.best().prediction), theirs = partsOf(c.best->prediction);
@@ -330,6 +341,21 @@ static std::string searchText(const PlanReport &r) {
                             r.task.step.device.name, r.task.step.host.name);
 }
 
+/// Steps along the front that are worth reading: each saves something beside the one above it.
+static std::string paretoText(const PlanReport &r) {
+  constexpr double kWorth = 0.02;
+  std::vector<const PricedChoice *> list;
+  for (const PricedChoice &choice : r.result.pareto)
+    if (list.empty() || choice.bytes() <= (1 - kWorth) * list.back()->bytes())
+      list.push_back(&choice);
+  if (list.empty())
+    return "";
+  return fmt::format("\nfaster or smaller than all others: {} of {}, each {:.0f} % smaller than "
+                     "the one above or more (all: --json)\n",
+                     list.size(), r.result.pareto.size(), 100 * kWorth) +
+         choicesText(list);
+}
+
 std::string planText(const PlanReport &r) {
   std::string text = headText(r) + partsText(r.best().prediction) + memoryText(r) + ranksText(r) +
                      operationsText(r) + runText(r) + searchText(r);
@@ -339,82 +365,7 @@ std::string planText(const PlanReport &r) {
       list.push_back(&choice);
     text += "\nbest of each mesh, with the time of each part\n" + choicesText(list);
   }
-  if (!r.result.pareto.empty()) {
-    std::vector<const PricedChoice *> list;
-    for (const PricedChoice &choice : r.result.pareto)
-      list.push_back(&choice);
-    text += "\nfaster or smaller than all others\n" + choicesText(list);
-  }
-  return text + comparedText(r);
-}
-
-/// Whether a refusal of the policy holds for all that a search may choose: it says nothing where
-/// its cause is a value that the policy chose by itself.
-static bool isAboutPins(const rt::Error &error, const PlanRequest &request) {
-  const Pins &pins = request.pins;
-  if (error.kind == "plan.batch_indivisible")
-    return pins.dp || (pins.tp && pins.cp && pins.pp);
-  if (error.kind == "plan.heads_indivisible")
-    return pins.tp.has_value();
-  if (error.kind == "plan.bad_pin")
-    return pins.pp || (!pins.schedule && pins.vp.value_or(1) == 1);
-  if (error.kind != "plan.ranks_mismatch")
-    return true;
-  int64_t left = request.ranks;
-  for (const std::optional<int64_t> &pin : {pins.dp, pins.cp, pins.tp, pins.pp}) {
-    if (left % pin.value_or(1) != 0)
-      return true;
-    left /= pin.value_or(1);
-  }
-  return pins.dp && pins.cp && pins.tp && pins.pp;
-}
-
-rt::Error infeasibleError(mlir::ModuleOp module, const SearchProblem &problem,
-                          const Cluster &cluster) {
-  SearchProblem unlimited = problem;
-  unlimited.memory = 0;
-  std::optional<rt::Error> ofPins;
-  if (problem.bans.empty() && !smallestChoice(unlimited, std::numeric_limits<double>::max()))
-    if (auto plan = planPhase(module, problem.request); !plan.ok())
-      ofPins = plan.status().error();
-  if (ofPins && isAboutPins(*ofPins, problem.request))
-    return *ofPins;
-  const Infeasible why = explainInfeasible(problem);
-  if (ofPins && why.conflict.empty())
-    return *ofPins;
-  std::string message = "no layout meets the request";
-  if (why.smallest && problem.memory > 0 && why.smallest->bytes > problem.memory)
-    message = fmt::format("no layout fits: the least memory of a rank is {:.0f} bytes ({}), a rank "
-                          "has {:.0f}",
-                          why.smallest->bytes, gigabytes(why.smallest->bytes), problem.memory);
-  rt::Error error =
-      rt::userError("plan.infeasible", message)
-          .withGiven(fmt::format("{}", fmt::join(why.conflict, ", ")))
-          .withRule(why.rules.empty()
-                        ? "pins, bans and the memory of a device leave at least one layout"
-                        : fmt::format("{}", fmt::join(why.rules, "; ")));
-  for (const Relaxation &r : why.relaxations)
-    error.suggestions.push_back(
-        fmt::format("{}: {} ({:.4g} s a step)", r.text, textOf(r.best.choice), r.best.seconds()));
-  const bool isLarge = llvm::is_contained(why.conflict, "memory");
-  if (why.smallest && isLarge) {
-    const double needed = std::ceil(memoryWith(cluster, why.smallest->bytes));
-    error.suggestions.push_back(
-        cluster.local
-            ? fmt::format("ranks with {}: {}", gigabytes(needed), textOf(why.smallest->choice))
-            : fmt::format("devices with {} (\"device_memory\": {:.0f} in the cluster's "
-                          "file): {}",
-                          gigabytes(needed), needed, textOf(why.smallest->choice)));
-  }
-  if (isLarge)
-    error.suggestions.push_back("more ranks, or a smaller micro-batch where it is pinned");
-  if (error.suggestions.empty())
-    error.suggestions.push_back(
-        fmt::format("leave out {}, and ask again: what else is asked cannot hold together either",
-                    fmt::join(why.conflict, ", ")));
-  for (const std::string &member : why.conflict)
-    error.notes.push_back({{}, "in conflict: " + member});
-  return error;
+  return text + paretoText(r) + comparedText(r);
 }
 
 } // namespace cleave::tool

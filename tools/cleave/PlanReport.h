@@ -57,9 +57,14 @@ struct PlanReport {
   /// Of `explain`.
   std::vector<Decision> decisions = {};
   std::optional<PlanAtHand> atHand = {};
+  /// Numbers of nodes that were compared, where the cost is what counts.
+  std::vector<int64_t> nodesTried = {};
 
   const PricedChoice &best() const { return result.best.front(); }
 };
+
+/// "12.3 GB"
+std::string gigabytes(double bytes);
 
 /// Names of the parts of a step, and their times; they add up to it.
 std::vector<std::pair<const char *, double>> partsOf(const cost::Prediction &prediction);

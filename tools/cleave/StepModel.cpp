@@ -4,6 +4,9 @@
 
 #include "cleave/Planner/Machines.h"
 #include "cleave/Planner/PricePlan.h"
+#include "runtime/Base/Machine.h"
+
+#include <fmt/format.h>
 
 namespace cleave::tool {
 
@@ -17,6 +20,15 @@ bool isOurs(const Cluster &cluster) { return cluster.local; }
 
 std::string softwareOf(const Cluster &cluster) {
   return isOurs(cluster) ? "cleave-cpu" : "megatron";
+}
+
+std::string noteOfCores(const Cluster &cluster) {
+  const int64_t cores = rt::probeMachine().usableCores;
+  if (!cluster.local || cluster.ranks() <= cores)
+    return "";
+  return fmt::format("each of the {} ranks is taken to have a core of its own; on this machine, "
+                     "which has {}, a step takes longer",
+                     cluster.ranks(), cores);
 }
 
 void assumePrecision(CompileRequest &request) {

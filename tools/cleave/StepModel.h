@@ -33,6 +33,9 @@ struct StepModel {
                                       plan::SolutionOp solution) const;
 };
 
+/// What a prediction for more local ranks than this machine has cores leaves out; else nothing.
+std::string noteOfCores(const Cluster &cluster);
+
 /// The cluster of a request: without one, one local rank.
 rt::StatusOr<Cluster> clusterOf(const CompileRequest &request);
 /// Whether what this version emits runs on the devices of `cluster`.

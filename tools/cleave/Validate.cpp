@@ -267,7 +267,7 @@ rt::Status runValidate(const Words &words) {
   line.add()("ranks", "where the layouts of a table of steps stand among all that fit, and what "
                       "the search finds instead");
   line.add()("ids", "with --ranks: only rows whose id has one of these in it",
-             cxxopts::value<std::vector<std::string>>());
+             cxxopts::value<std::vector<std::string>>(), "ID,…");
   CLEAVE_RT_RETURN_IF_ERROR(line.parse(words));
   if (line.helped())
     return rt::Status::success();
