@@ -60,8 +60,8 @@ StatusOr<std::optional<EmulatedDevice>> openDevice(const Image &image, const Tra
                                EmulatedDevice::create(gpuText, gpuKernels(image)));
     return std::optional<EmulatedDevice>(std::move(opened));
   }
-  return unavailable(
-             flags, fmt::format("this binary was compiled for the {}, not for \"{}\"", own, device))
+  return unavailable(flags,
+                     fmt::format("this binary was compiled for {}, not for \"{}\"", own, device))
       .withRule("a binary runs on the device that it was compiled for, one for cuda also emulated")
       .suggest(own == "cpu" ? "--device cpu" : "--device emulated");
 }

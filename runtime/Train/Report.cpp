@@ -124,6 +124,7 @@ std::string describeImage(const Image &image) {
   text += lineOf("vocabulary", fmt::format("{}", batch.vocabulary));
   if (common.prediction.stepSeconds)
     text += lineOf("step", fmt::format("predicted {:.4g} s", *common.prediction.stepSeconds));
+  text += lineOf("device", common.device);
   text += lineOf("instructions", common.profile);
   if (common.pipeline) {
     const auto most = image.predictedBytesPerRank();

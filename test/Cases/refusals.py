@@ -179,7 +179,7 @@ class Refusals(harness.Case):
                 (["compile", model, "--unknown"], "usage.option"),
                 (["compile", model, model, "-o", self.path("x")], "usage.extra"),
                 (["compile"], "usage.missing"), (["compile", model], "usage.missing"),
-                (["compile", model, "--target", "cuda", "-o", self.path("x")], "usage.target"),
+                (["compile", model, "--target", "rocm", "-o", self.path("x")], "usage.target"),
                 (["compile", model, "--set", "sequence_length", "-o", self.path("x")],
                  "recipe.bad_setting"),
                 (["compile", model, "--cluster", "loca:2", "-o", self.path("x")], "cluster.unknown"),
@@ -283,6 +283,18 @@ class Refusals(harness.Case):
             error = self.refused([CLEAVE, "plan", golden("t0", "config.json"), "--cluster", asked],
                                  "cluster.unknown")
             self.assertEqual(error["suggestions"], [meant])
+
+    def test_a_binary_for_cuda_says_how_it_runs_here(self):
+        binary = self.path("gpu")
+        done = harness.run(self.compile_command(config(), 1, None, recipe(),
+                                                ["--target", "cuda", "-o", binary]))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("--device emulated", done.stderr)
+        # A prediction for processors is none for what they emulate.
+        self.assertNotIn("predicted", done.stderr)
+        self.assertRegex(harness.run([binary, "--info"]).stdout, r"device +cuda\n")
+        self.refused([binary, "--data", golden("t0", "tokens.bin"), "--steps", "2", "--device", "tpu"],
+                     "device.unavailable", 3, says=("compiled for cuda", "--device emulated"))
 
     def test_steps_within_a_warm_up(self):
         """Without a total the run's steps are one: more of them need no new program."""

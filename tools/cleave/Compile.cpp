@@ -229,9 +229,9 @@ void Compilation::noteSurvey() {
 }
 
 /// Seconds of a step of the binary, which runs on processors: nothing where the cluster has other
-/// devices.
+/// devices, or where these only play a device.
 std::optional<double> Compilation::predictedStep() const {
-  if (!price || (request.cluster && !isOurs(*request.cluster)))
+  if (!price || request.target != "cpu" || (request.cluster && !isOurs(*request.cluster)))
     return std::nullopt;
   return price->seconds();
 }
@@ -398,7 +398,8 @@ void Compilation::tellBinary() const {
   else if (const std::string note = cluster ? noteOfCores(*cluster) : ""; !note.empty())
     tell("note: {}\n", note);
   const bool here = request.output.find('/') == std::string::npos;
-  tell("run it: {}{} --data TOKENS.bin --steps N\n", here ? "./" : "", quoted(request.output));
+  tell("run it: {}{} --data TOKENS.bin --steps N{}\n", here ? "./" : "", quoted(request.output),
+       request.target == "cuda" ? " --device emulated" : "");
 }
 
 static rt::Status unknownPhase(const std::string &name, std::vector<std::string> names) {
