@@ -1,14 +1,10 @@
 // From bytes or a path to a table of functions.
 #include "runtime/Comm/MPI/LoadPlugin.h"
 
-#include "runtime/Base/Files.h"
-
-#include <fmt/format.h>
-
-#include <cerrno>
+#include "runtime/Base/MemoryFile.h"
 
 #include <dlfcn.h>
-#include <sys/mman.h>
+#include <fmt/format.h>
 
 namespace cleave::rt {
 
@@ -18,7 +14,7 @@ static Error missing(std::string message) {
 }
 
 StatusOr<CleaveTransport> openTransport(const char *path, std::string_view embedded) {
-  FileDescriptor memory;
+  MemoryFile memory;
   std::string name = path ? path : "";
   if (!path) {
     if (embedded.empty())
@@ -26,12 +22,8 @@ StatusOr<CleaveTransport> openTransport(const char *path, std::string_view embed
           .suggest("install libopenmpi-dev, run scripts/build, and compile the model again")
           .suggest("--transport tcp, under Slurm or where MASTER_ADDR and MASTER_PORT are set")
           .suggest("start it once, without a launcher: its ranks are then threads");
-    memory = FileDescriptor(::memfd_create("libcleave_mpi.so", MFD_CLOEXEC));
-    if (!memory.valid())
-      return systemError("file.write_failed", "cannot make room for the MPI plugin", errno);
-    name = fmt::format("/proc/self/fd/{}", memory.get());
-    CLEAVE_RT_RETURN_IF_ERROR(
-        writeFully(memory.get(), std::as_bytes(std::span(embedded)), name, "file.write_failed"));
+    CLEAVE_RT_ASSIGN_OR_RETURN(memory, MemoryFile::of("libcleave_mpi.so", embedded));
+    name = memory.path;
   }
   // Global, since MPI libraries open parts of their own that look for them so.
   void *library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL);

@@ -1,7 +1,7 @@
 // Text to a library, and the library to launches.
 #include "runtime/Device/Emulated/EmulatedDevice.h"
 
-#include "runtime/Base/Files.h"
+#include "runtime/Base/MemoryFile.h"
 #include "runtime/Device/Emulated/SimtText.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,6 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,7 +147,7 @@ StatusOr<std::string> fromCache(const std::string &source) {
 
 class EmulatedLauncher : public KernelLauncher {
 public:
-  EmulatedLauncher(FileDescriptor file, void *library, uint32_t seed)
+  EmulatedLauncher(MemoryFile file, void *library, uint32_t seed)
       : file(std::move(file)), library(library), seed(seed) {}
   EmulatedLauncher(const EmulatedLauncher &) = delete;
   EmulatedLauncher &operator=(const EmulatedLauncher &) = delete;
@@ -174,7 +173,7 @@ public:
 
 private:
   /// Open as long as the library is there: a path names one library.
-  FileDescriptor file;
+  MemoryFile file;
   void *library;
   uint32_t seed;
 };
@@ -190,13 +189,8 @@ StatusOr<EmulatedDevice> EmulatedDevice::create(std::string_view text,
 
 StatusOr<std::unique_ptr<KernelLauncher>> EmulatedDevice::launcher(uint32_t seed) const {
   // A file of its own, since one that is loaded already would be the same library.
-  FileDescriptor file(::memfd_create("cleave-kernels", MFD_CLOEXEC));
-  if (!file.valid())
-    return systemError("file.write_failed", "cannot make a file in memory", errno);
-  CLEAVE_RT_RETURN_IF_ERROR(writeFully(file.get(), std::as_bytes(std::span(library)),
-                                       "kernels in memory", "file.write_failed"));
-  const std::string path = fmt::format("/proc/self/fd/{}", file.get());
-  void *const loaded = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  CLEAVE_RT_ASSIGN_OR_RETURN(MemoryFile file, MemoryFile::of("cleave-kernels", library));
+  void *const loaded = ::dlopen(file.path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!loaded)
     return Error(internalError(fmt::format("compiled kernels cannot be loaded: {}", ::dlerror())));
   return std::unique_ptr<KernelLauncher>(new EmulatedLauncher(std::move(file), loaded, seed));
