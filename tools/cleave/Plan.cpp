@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <unistd.h>
 
@@ -108,6 +109,24 @@ static rt::Status writePlan(mlir::ModuleOp plan, const std::string &path) {
   return rt::writeFileAtomically(path, text);
 }
 
+/// No layout that was laid out by then fits, nor does any by the formula.
+static rt::Error timeIsUp(double limit, const SearchResult &found) {
+  return rt::userError("plan.time_limit",
+                       fmt::format("no layout that fits was found in time: {} were laid out and do "
+                                   "not fit, and what was not fits by no formula",
+                                   found.counts.putAside))
+      .withGiven(fmt::format("--time-limit {}", limit))
+      .withRule("a layout fits as the compiler lays it out, or by the cost model's formula where "
+                "there is no time for that")
+      .suggest(fmt::format("--time-limit {}, or none", std::ceil(10 * limit)))
+      .suggest("more ranks");
+}
+
+/// What is left of the limit, for what is compared; 0: there is none.
+static double restOf(const SearchOptions &options, std::chrono::duration<double> spent) {
+  return options.timeLimit > 0 ? std::max(options.timeLimit - spent.count(), 1e-3) : 0;
+}
+
 static void addOptions(CommandLine &line) {
   addTaskOptions(line);
   auto text = [] { return cxxopts::value<std::string>(); };
@@ -146,14 +165,22 @@ rt::Status runPlan(const Words &words) {
       forCost ? searchCheapest(*task, options, tried) : task->find(problem, options, &progress);
   progress.clear();
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  if (found.best.empty() && found.isByFormulaAlone)
+    return timeIsUp(options.timeLimit, found);
   if (found.best.empty())
     return infeasibleError(*task->module, forCost ? task->problem() : problem,
                            *task->request.cluster);
   PlanReport report{*task, found, countChoices(task->problem()), spent.count(), {}};
   report.nodesTried = std::move(tried);
   if (line.has("compare")) {
-    CLEAVE_RT_ASSIGN_OR_RETURN(report.compared, compareWith(*task, line.text("compare")));
+    CLEAVE_RT_ASSIGN_OR_RETURN(report.compared,
+                               compareWith(*task, line.text("compare"), restOf(options, spent)));
   }
+  if (found.isByFormulaAlone)
+    tell("warning[plan.not_laid_out]: --time-limit {} was up before a layout that fits was laid "
+         "out; "
+         "that this one fits is the cost model's estimate\n",
+         options.timeLimit);
   // Checked as `compile` does, pins that the search does not look at included.
   CLEAVE_RT_ASSIGN_OR_RETURN(auto plan, task->planOf(found.best.front()));
   if (!output.empty())

@@ -213,7 +213,9 @@ void writePlanJson(rt::JsonWriter &out, const PlanReport &r) {
   out.key("space").value(r.space).key("bounded").value(c.bounded);
   out.key("too_large").value(c.tooLarge).key("predicted").value(c.predicted);
   out.key("put_aside").value(c.putAside);
-  out.key("complete").value(r.result.complete).key("gap").value(r.result.gap());
+  out.key("complete").value(r.result.complete);
+  out.key("by_formula_alone").value(r.result.isByFormulaAlone);
+  out.key("gap").value(r.result.gap());
   out.endObject().endObject();
 }
 

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 
 namespace cleave::tool {
@@ -28,7 +30,9 @@ std::vector<std::pair<const char *, double>> partsOf(const cost::Prediction &p) 
           {"fixed", secondsOf(p.fixed)}};
 }
 
-rt::StatusOr<std::vector<ComparedChoice>> compareWith(PlanTask &task, const std::string &text) {
+rt::StatusOr<std::vector<ComparedChoice>> compareWith(PlanTask &task, const std::string &text,
+                                                      double timeLimit) {
+  const auto start = std::chrono::steady_clock::now();
   std::vector<ComparedChoice> list;
   llvm::SmallVector<llvm::StringRef> questions;
   llvm::StringRef(text).split(questions, ';', -1, /*KeepEmpty=*/false);
@@ -41,7 +45,11 @@ rt::StatusOr<std::vector<ComparedChoice>> compareWith(PlanTask &task, const std:
     CLEAVE_RT_ASSIGN_OR_RETURN(SearchProblem problem, task.problemWith(question.str()));
     ComparedChoice &out = list.emplace_back();
     out.pins = question.str();
-    const SearchResult found = task.find(problem);
+    SearchOptions options;
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    if (timeLimit > 0)
+      options.timeLimit = std::max(timeLimit - spent.count(), 1e-3);
+    const SearchResult found = task.find(problem, options);
     if (found.best.empty())
       out.obstacle = explainInfeasible(problem);
     else
@@ -332,6 +340,8 @@ static std::string searchText(const PlanReport &r) {
   if (c.putAside)
     text +=
         fmt::format("{} put aside, which do not fit as the compiler lays them out; ", c.putAside);
+  if (r.result.isByFormulaAlone)
+    text += "the time was up before one that fits was laid out; ";
   text += r.result.complete ? "none of them is predicted to be faster (gap 0 %)\n"
                             : fmt::format("stopped: none is faster by more than {:.1f} % (bound "
                                           "of the predicted step)\n",

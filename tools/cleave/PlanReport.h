@@ -25,8 +25,9 @@ struct ComparedChoice {
 };
 
 /// For each set of pins of `text`, which semicolons part, the best under them, or why there is
-/// none. Errors: those of pins.
-rt::StatusOr<std::vector<ComparedChoice>> compareWith(PlanTask &task, const std::string &text);
+/// none. `timeLimit`: seconds for all of them, 0: none. Errors: those of pins.
+rt::StatusOr<std::vector<ComparedChoice>> compareWith(PlanTask &task, const std::string &text,
+                                                      double timeLimit = 0);
 
 /// One field of a plan, and what it would take to have another value in it.
 struct Decision {

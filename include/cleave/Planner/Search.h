@@ -139,6 +139,9 @@ struct SearchResult {
   double bound = 0;
   /// The search looked at all that could be better.
   bool complete = false;
+  /// The time was up before one that fits was laid out: the best fits by the formula, if there is
+  /// one.
+  bool isByFormulaAlone = false;
   SearchCounts counts;
 
   /// How much faster the best of the space can be than what was found, in parts.
@@ -160,7 +163,8 @@ SearchResult search(const SearchProblem &problem, const SearchOptions &options =
 
 /// The same with the best ones laid out by the target. One that does not fit is put aside (in
 /// `problem`, so that what is asked of it later knows) and the next one taken. What the formula
-/// holds too large by more than its error is never laid out.
+/// holds too large by more than its error is never laid out. At the time limit the last layout is
+/// still finished; where none fits by then, the answer is by the formula.
 SearchResult searchLaidOut(SearchProblem &problem, MemoryLayouter &layouter,
                            const SearchOptions &options = {}, SearchObserver *observer = nullptr);
 

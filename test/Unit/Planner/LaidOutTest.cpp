@@ -114,6 +114,61 @@ TEST_F(LaidOut, TheTimeLimitIsOneForSearchesAndLayouts) {
   EXPECT_TRUE(found.best.front().laidOut);
 }
 
+/// A target that is slow and holds more than the formula says: the time limit holds, and the answer
+/// is by the formula.
+TEST_F(LaidOut, WhenNothingThatFitsIsLaidOutInTimeTheFormulaAnswers) {
+  class SlowAndLarge : public Factors {
+    std::optional<LaidOutMemory> layOut(const PricedChoice &found) override {
+      ++asked;
+      std::this_thread::sleep_for(std::chrono::milliseconds(40));
+      return LaidOutMemory{
+          {{{"arena", static_cast<int64_t>(2 * found.prediction.memory.sum().value)}}}};
+    }
+  } target;
+  SearchProblem asked = problem(3e8);
+  SearchOptions options;
+  options.timeLimit = 0.1;
+  const SearchResult found = searchLaidOut(asked, target, options);
+  EXPECT_LE(target.asked, 3);
+  EXPECT_GE(target.asked, 1);
+  EXPECT_EQ(found.counts.putAside, target.asked);
+  EXPECT_TRUE(found.isByFormulaAlone);
+  EXPECT_FALSE(found.complete);
+  ASSERT_FALSE(found.best.empty());
+  EXPECT_FALSE(found.best.front().laidOut);
+  EXPECT_LE(found.best.front().bytes(), 3e8);
+  EXPECT_EQ(asked.putAside.count(found.best.front().choice), 0u);
+  EXPECT_LE(found.bound, found.best.front().seconds());
+
+  // Without a limit all are laid out, and none fits.
+  SearchProblem patient = problem(3e8);
+  patient.request.pins = pinsOf(found.best.front().choice);
+  const SearchResult none = searchLaidOut(patient, target);
+  EXPECT_TRUE(none.best.empty());
+  EXPECT_FALSE(none.isByFormulaAlone);
+}
+
+/// What was laid out and fits stays the answer when the time is up behind it.
+TEST_F(LaidOut, WhatFitsIsKeptWhenTheTimeIsUp) {
+  class LaterOnesAreLarge : public Factors {
+    std::optional<LaidOutMemory> layOut(const PricedChoice &found) override {
+      const bool isFirst = ++asked == 1;
+      std::this_thread::sleep_for(std::chrono::milliseconds(60));
+      return LaidOutMemory{{{{"arena", isFirst ? 1 : static_cast<int64_t>(1e12)}}}};
+    }
+  } target;
+  SearchProblem asked = problem(3e8);
+  SearchOptions options;
+  options.top = 4;
+  options.timeLimit = 0.1;
+  const SearchResult found = searchLaidOut(asked, target, options);
+  EXPECT_EQ(target.asked, 2);
+  EXPECT_FALSE(found.isByFormulaAlone);
+  ASSERT_FALSE(found.best.empty());
+  ASSERT_TRUE(found.best.front().laidOut);
+  EXPECT_EQ(found.best.front().bytes(), 1);
+}
+
 /// What fits by the formula alone is explained by the memory that was laid out.
 TEST_F(LaidOut, WhatIsPutAsideIsInConflictWithMemory) {
   SearchProblem asked = problem(0);
