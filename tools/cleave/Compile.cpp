@@ -212,8 +212,8 @@ rt::Status Compilation::choose() {
 void Compilation::tellChosen() const {
   const bool isWritten = request.emit == "plan" && !request.output.empty();
   tell("plan: {}, predicted {:.4g} s a step (±{:.0f} %) and {:.0f} MB a rank; why: {}\n",
-       cleave::textOf(price->choice), price->seconds(), 100 * price->prediction.errorBar,
-       price->bytes() / 1e6,
+       pinTextOf(step->problemOf(request), price->choice), price->seconds(),
+       100 * price->prediction.errorBar, price->bytes() / 1e6,
        isWritten ? "cleave explain " + request.output
                  : "--emit=plan -o plan.mlir, then cleave explain plan.mlir");
 }

@@ -80,8 +80,8 @@ rt::Error infeasibleError(mlir::ModuleOp module, const SearchProblem &problem,
                         ? "pins, bans and the memory of a device leave at least one layout"
                         : fmt::format("{}", fmt::join(why.rules, "; ")));
   for (const Relaxation &r : why.relaxations)
-    error.suggestions.push_back(
-        fmt::format("{}: {} ({:.4g} s a step)", r.text, textOf(r.best.choice), r.best.seconds()));
+    error.suggestions.push_back(fmt::format("{}: {} ({:.4g} s a step)", r.text,
+                                            pinTextOf(problem, r.best.choice), r.best.seconds()));
   const bool isLarge = llvm::is_contained(why.conflict, "memory");
   if (why.smallest && isLarge) {
     const double needed = std::ceil(memoryWith(cluster, why.smallest->bytes));

@@ -12,8 +12,8 @@ static void writeOptional(rt::JsonWriter &out, const char *key,
   value ? out.value(*value) : out.null();
 }
 
-static void writeChoice(rt::JsonWriter &out, const Choice &choice) {
-  out.key("pins").value(textOf(choice));
+static void writeChoice(rt::JsonWriter &out, const PlanReport &r, const Choice &choice) {
+  out.key("pins").value(pinTextOf(r.task.problem(), choice));
   out.key("layout").beginObject();
   for (const ChoiceField &field : choiceFields()) {
     const std::string text = field.text(choice);
@@ -44,9 +44,9 @@ static void writeSegments(rt::JsonWriter &out, const LaidOutMemory &memory) {
   out.endArray();
 }
 
-static void writePriced(rt::JsonWriter &out, const PricedChoice &c) {
+static void writePriced(rt::JsonWriter &out, const PlanReport &r, const PricedChoice &c) {
   out.beginObject();
-  writeChoice(out, c.choice);
+  writeChoice(out, r, c.choice);
   out.key("step").value(c.seconds()).key("error_bar").value(c.prediction.errorBar);
   out.key("memory").value(c.bytes());
   out.key("memory_source").value(c.laidOut ? "laid_out" : "formula");
@@ -67,10 +67,11 @@ static void writePriced(rt::JsonWriter &out, const PricedChoice &c) {
   out.endArray().endObject();
 }
 
-static void writeList(rt::JsonWriter &out, const char *key, const std::vector<PricedChoice> &list) {
+static void writeList(rt::JsonWriter &out, const PlanReport &r, const char *key,
+                      const std::vector<PricedChoice> &list) {
   out.key(key).beginArray();
   for (const PricedChoice &choice : list)
-    writePriced(out, choice);
+    writePriced(out, r, choice);
   out.endArray();
 }
 
@@ -114,7 +115,7 @@ static void writeCompared(rt::JsonWriter &out, const PlanReport &r) {
   for (const ComparedChoice &c : r.compared) {
     out.beginObject().key("with").value(c.pins).key("best");
     if (c.best)
-      writePriced(out, *c.best);
+      writePriced(out, r, *c.best);
     else
       out.null();
     if (c.obstacle) {
@@ -131,14 +132,15 @@ static void writeCompared(rt::JsonWriter &out, const PlanReport &r) {
   out.endArray();
 }
 
-static void writeAtHand(rt::JsonWriter &out, const PlanAtHand &hand) {
+static void writeAtHand(rt::JsonWriter &out, const PlanReport &r) {
+  const PlanAtHand &hand = *r.atHand;
   out.key("at_hand").beginObject();
   out.key("is_best").value(hand.isBest);
   if (hand.broken)
     out.key("not_searched").value(*hand.broken);
   if (hand.priced) {
     out.key("plan");
-    writePriced(out, *hand.priced);
+    writePriced(out, r, *hand.priced);
   }
   out.endObject();
 }
@@ -150,7 +152,7 @@ static void writeDecisions(rt::JsonWriter &out, const PlanReport &r) {
     if (d.other) {
       out.key("more").value(d.other->seconds() / r.best().seconds() - 1);
       out.key("without");
-      writePriced(out, *d.other);
+      writePriced(out, r, *d.other);
     } else if (d.needs) {
       out.key("without_needs_memory").value(*d.needs);
     }
@@ -174,7 +176,7 @@ void writePlanJson(rt::JsonWriter &out, const PlanReport &r) {
   out.key("global_batch").value(request.globalBatch);
   out.key("precision").value(request.narrow ? "bf16" : "fp32");
   out.key("plan");
-  writePriced(out, r.best());
+  writePriced(out, r, r.best());
   out.key("tokens_per_second").value(tokens / r.best().seconds());
   const auto peak = r.task.step.device.peak.find(request.narrow ? 16 : 32);
   if (peak != r.task.step.device.peak.end()) {
@@ -201,11 +203,11 @@ void writePlanJson(rt::JsonWriter &out, const PlanReport &r) {
   out.endArray();
   if (r.task.request.recipe.tokens)
     writeRun(out, r);
-  writeList(out, "next", r.result.best);
-  writeList(out, "pareto", r.result.pareto);
+  writeList(out, r, "next", r.result.best);
+  writeList(out, r, "pareto", r.result.pareto);
   writeCompared(out, r);
   if (r.atHand)
-    writeAtHand(out, *r.atHand);
+    writeAtHand(out, r);
   if (!r.decisions.empty())
     writeDecisions(out, r);
   const SearchCounts &c = r.result.counts;

@@ -83,7 +83,8 @@ static std::string headText(const PlanReport &r) {
                   "step {:.4g} s ±{:.0f} %: {:.4g} tokens/s\n",
                   request.ranks, r.task.request.cluster->name, r.task.step.device.name,
                   request.globalBatch, request.sequence, request.narrow ? "bf16" : "fp32",
-                  r.task.step.host.name, textOf(best.choice), best.seconds(), 100 * p.errorBar,
+                  r.task.step.host.name, pinTextOf(r.task.problem(), best.choice), best.seconds(),
+                  100 * p.errorBar,
                   static_cast<double>(request.globalBatch * request.sequence) / best.seconds()) +
       cost;
   if (const std::string note = noteOfCores(*r.task.request.cluster); !note.empty())
@@ -373,7 +374,9 @@ std::string planText(const PlanReport &r) {
     std::vector<const PricedChoice *> list;
     for (const PricedChoice &choice : r.result.best)
       list.push_back(&choice);
-    text += "\nbest of each mesh, with the time of each part\n" + choicesText(list);
+    text += "\nbest of each mesh, with the time of each part (neutral values left out; as pins: "
+            "--json)\n" +
+            choicesText(list);
   }
   return text + paretoText(r) + comparedText(r);
 }

@@ -106,6 +106,10 @@ cost::Layout layoutOf(const SearchProblem &problem, const Choice &choice);
 /// One choice that can be carried out, priced; stages as the search deals them out.
 PricedChoice price(const SearchProblem &problem, const Choice &choice);
 
+/// The pins that leave `choice` alone, and those of the request that choices don't have: pasted
+/// into the same request they find it again. Left out is what can be no other beside the rest.
+std::string pinTextOf(const SearchProblem &problem, const Choice &choice);
+
 /// Why `choice` cannot be carried out, as a rule; nothing where it can.
 std::optional<std::string> brokenRule(const SearchProblem &problem, const Choice &choice);
 
