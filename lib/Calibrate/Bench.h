@@ -3,9 +3,9 @@
 
 #include "cleave/Calibrate/Calibrate.h"
 #include "runtime/Base/FunctionRef.h"
+#include "runtime/Base/ZeroedMemory.h"
 #include "runtime/Comm/Communicator.h"
 #include "runtime/Device/CPU/Matmul.h"
-#include "runtime/Exec/RankMemory.h"
 #include <cstdint>
 #include <fmt/format.h>
 #include <vector>

@@ -7,6 +7,7 @@
 
 #include "runtime/Base/Status.h"
 #include "runtime/Base/ThreadPool.h"
+#include "runtime/Base/ZeroedMemory.h"
 #include "runtime/Exec/RankMemory.h"
 #include "runtime/Exec/Repack.h"
 #include "runtime/Schema/Unroll.h"

@@ -26,6 +26,14 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// What the processor does, once the device is done with what was started before.
+std::function<Status()> behindDevice(RankDevice &device, std::function<Status()> action) {
+  return [&device, action = std::move(action)] {
+    CLEAVE_RT_RETURN_IF_ERROR(device.finish());
+    return action();
+  };
+}
+
 } // namespace
 
 Executor::Executor(const Program &program, int64_t rank, ThreadPool &pool, RankMemory memory,
@@ -40,7 +48,9 @@ StatusOr<std::unique_ptr<Executor>> Executor::create(const Program &program, int
                                                      KernelTable kernels, ThreadPool &pool,
                                                      std::vector<Communicator *> groups,
                                                      ExecutorOptions options) {
-  CLEAVE_RT_ASSIGN_OR_RETURN(RankMemory memory, RankMemory::allocate(program));
+  CLEAVE_RT_ASSIGN_OR_RETURN(RankMemory memory, RankMemory::allocate(program, options.device));
+  if (options.device)
+    CLEAVE_RT_RETURN_IF_ERROR(options.device->finish());
   fillConstants(program, rank, memory);
   std::unique_ptr<Executor> executor(
       new Executor(program, rank, pool, std::move(memory), std::move(options)));
@@ -81,14 +91,37 @@ Status Executor::prepareBeside(const std::vector<Communicator *> &groups) {
 Status Executor::prepareSlot(size_t entry, int64_t slot, KernelTable kernels) {
   const std::vector<int64_t> distances = rankMemory.distancesTo(slot);
   std::vector<Action> &list = actions[entry][static_cast<size_t>(slot)];
-  for (const Command &command : unrolled[entry]) {
-    StatusOr<Action> action =
-        prepareCommand(slot == 0 ? command : shifted(command, distances), kernels);
+  for (const Command &each : unrolled[entry]) {
+    const Command command = slot == 0 ? each : shifted(each, distances);
+    StatusOr<Action> action = prepareOnDevice(command);
+    if (action.ok() && !*action) {
+      action = prepareCommand(command, kernels);
+      if (action.ok() && options.device)
+        action = behindDevice(*options.device, std::move(*action));
+    }
     if (!action.ok())
       return failed(entry, list.size(), action.status());
     list.push_back(std::move(action).value());
   }
   return {};
+}
+
+StatusOr<Executor::Action> Executor::prepareOnDevice(const Command &command) {
+  if (!options.device)
+    return Action();
+  if (const auto *zero = std::get_if<ZeroCommand>(&command.what))
+    return options.device->zero(rankMemory.address(zero->region), zero->region.bytes);
+  if (const auto *copy = std::get_if<CopyCommand>(&command.what))
+    return options.device->copy(rankMemory.address(copy->target), rankMemory.address(copy->source),
+                                copy->source.bytes);
+  const auto *kernel = std::get_if<KernelCommand>(&command.what);
+  if (!kernel || kernel->threads == 0)
+    return Action();
+  std::vector<void *> args;
+  for (const Region &arg : kernel->args)
+    args.push_back(rankMemory.address(arg));
+  return options.device->prepare(
+      {kernel->symbol, kernel->extent, kernel->threads, std::move(args)});
 }
 
 StatusOr<Executor::Action> Executor::prepareCommand(const Command &command, KernelTable kernels) {
@@ -147,12 +180,8 @@ StatusOr<Executor::Action> Executor::prepareKernel(const KernelCommand &command,
   std::vector<void *> args;
   for (const Region &arg : command.args)
     args.push_back(rankMemory.address(arg));
-  if (command.threads > 0) {
-    if (!options.launcher)
-      return Error(internalError("nothing launches the kernel " + command.symbol));
-    return options.launcher->prepare(
-        {command.symbol, command.extent, command.threads, std::move(args)});
-  }
+  if (command.threads > 0)
+    return Error(internalError("nothing launches the kernel " + command.symbol));
   CLEAVE_RT_ASSIGN_OR_RETURN(const KernelFunction function, findKernel(kernels, command.symbol));
   const int64_t extent = command.extent, grain = command.grain;
   const int64_t tasks = (extent + grain - 1) / grain;
@@ -285,7 +314,10 @@ Status Executor::runList(size_t entry, int64_t slot, size_t first, size_t last) 
   std::vector<CommandTime> &timed = times[entry];
   for (size_t i = first; i < last; ++i) {
     const double start = options.profile ? now() : 0;
-    if (const Status status = list[i](); !status.ok()) {
+    Status status = list[i]();
+    if (status.ok() && (options.profile || watching || i + 1 == last))
+      status = finishDevice();
+    if (!status.ok()) {
       Status noted = failed(entry, i, status);
       endBeside(noted.error());
       return noted;

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "runtime/Device/CPU/PickedMatmul.h"
-#include "runtime/Device/Launcher.h"
+#include "runtime/Device/Device.h"
 #include "runtime/Exec/Collectives.h"
 #include "runtime/Exec/ExchangeLane.h"
 #include "runtime/Exec/Guard.h"
@@ -48,8 +48,9 @@ struct ExecutorOptions {
   std::function<void(Error)> endRun = {};
   /// Told before and after a wait for a bucket.
   std::function<void(bool waits)> awaiting = {};
-  /// What launches the kernels of a GPU, where the program has some; outlives the executor.
-  KernelLauncher *launcher = nullptr;
+  /// What holds the rank's memory and runs the kernels of a GPU, where the program has some;
+  /// outlives the executor. All else runs on the processor once the device has come to its end.
+  RankDevice *device = nullptr;
 };
 
 class Executor {
@@ -100,11 +101,13 @@ private:
            ExecutorOptions options);
   Status prepare(KernelTable kernels, const std::vector<Communicator *> &groups);
   StatusOr<Action> prepareCommand(const Command &command, KernelTable kernels);
+  /// What the device does; nothing where there is none, or for what it does not do.
+  StatusOr<Action> prepareOnDevice(const Command &command);
   Status prepareSlot(size_t entry, int64_t slot, KernelTable kernels);
   Status runList(size_t entry, int64_t slot) {
     return runList(entry, slot, 0, unrolled[entry].size());
   }
-  /// Commands first … last - 1.
+  /// Commands first … last - 1, to their ends.
   Status runList(size_t entry, int64_t slot, size_t first, size_t last);
   size_t behindWritten(size_t entry, const Region &region) const;
   void watch(size_t entry, int64_t slot, size_t command);
@@ -119,6 +122,7 @@ private:
   Action prepareAwait(const AwaitCommand &command);
   Status prepareBeside(const std::vector<Communicator *> &groups);
   void endBeside(const Error &error);
+  Status finishDevice() { return options.device ? options.device->finish() : Status(); }
   Status failed(size_t entry, size_t index, const Status &status) const;
 
   const Program &program;

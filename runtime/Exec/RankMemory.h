@@ -1,10 +1,9 @@
-// The memory of one rank: its segments, allocated once, and the addresses of
-// regions in them. Pages come from the system zeroed and are only taken when
-// first touched; large segments ask for huge pages. Nothing is ever moved or
-// freed before the rank ends.
+// The memory of one rank: its segments, allocated once and zeroed, and the addresses of
+// regions in them. It comes from the system, or from the rank's device where it has one.
+// Nothing is ever moved or freed before the rank ends.
 #pragma once
 
-#include "runtime/Base/Status.h"
+#include "runtime/Device/Device.h"
 #include "runtime/Schema/Program.h"
 
 #include <cstddef>
@@ -13,33 +12,14 @@
 
 namespace cleave::rt {
 
-/// Anonymous zeroed memory that starts at a multiple of 64 (in fact of a page).
-class ZeroedMemory {
-public:
-  /// `runtime.out_of_memory` with bytes and `what` if the system refuses.
-  static StatusOr<ZeroedMemory> allocate(int64_t bytes, const std::string &what);
-  ZeroedMemory() = default;
-  ZeroedMemory(ZeroedMemory &&other) noexcept;
-  ZeroedMemory &operator=(ZeroedMemory &&other) noexcept;
-  ~ZeroedMemory();
-
-  std::byte *data() const { return start; }
-  int64_t size() const { return bytes; }
-
-private:
-  std::byte *start = nullptr;
-  int64_t bytes = 0;
-  size_t mapped = 0;
-};
-
 class RankMemory {
 public:
-  /// All segments of a validated program.
-  static StatusOr<RankMemory> allocate(const Program &program);
+  /// All segments of a validated program, on `device` unless that is null.
+  static StatusOr<RankMemory> allocate(const Program &program, RankDevice *device = nullptr);
 
   /// In copy 0 of a segment with several.
   std::byte *address(const Region &region) const {
-    return segments[static_cast<size_t>(region.segment)].data() + region.offset;
+    return segments[static_cast<size_t>(region.segment)].start.get() + region.offset;
   }
   float *floats(const Region &region) const { return reinterpret_cast<float *>(address(region)); }
   int32_t *ints(const Region &region) const { return reinterpret_cast<int32_t *>(address(region)); }
@@ -49,7 +29,7 @@ public:
   int64_t totalBytes() const;
 
 private:
-  std::vector<ZeroedMemory> segments;
+  std::vector<DeviceBytes> segments;
   /// From one copy of a segment to the next; 0 where there is one.
   std::vector<int64_t> copyStrides;
 };

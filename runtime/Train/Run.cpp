@@ -34,6 +34,9 @@ Status Run::prepare(std::string_view text, Image given) {
   CLEAVE_RT_RETURN_IF_ERROR(checkWorld(program(), flags, launch));
   CLEAVE_RT_RETURN_IF_ERROR(checkHost(program(), machine));
   CLEAVE_RT_ASSIGN_OR_RETURN(device, openDevice(image, flags, kernels.gpuText));
+  if (device)
+    note(fmt::format("fused kernels run on {}; products, attention and exchanges on the processor",
+                     device->describe()));
   CLEAVE_RT_ASSIGN_OR_RETURN(recipe, parseRecipe(program().recipe, "the program's recipe"));
   recipe.globalBatch = static_cast<uint64_t>(program().batch.globalBatch);
   recipe.microBatch = static_cast<uint64_t>(program().batch.microBatch);
@@ -249,7 +252,8 @@ StatusOr<ExitCode> Run::execute(StopSignals &signals) {
   CLEAVE_RT_ASSIGN_OR_RETURN(const auto world, createWorld());
   const RunSetup setup{.image = image,
                        .kernels = kernels.table,
-                       .device = device ? &*device : nullptr,
+                       .device = device.get(),
+                       .firstPlace = (launch ? launch->localProcess : 0) * ranksHere(),
                        .flags = flags,
                        .recipe = recipe,
                        .schedule = *schedule,

@@ -56,7 +56,7 @@ private:
   /// For what all programs have in common.
   const Program &program() const { return image.first(); }
   /// For a program of a GPU.
-  std::optional<EmulatedDevice> device;
+  std::unique_ptr<Device> device;
   Recipe recipe;
   std::optional<TokenDataset> data, evalData;
   std::optional<Schedule> schedule;

@@ -49,7 +49,7 @@ private:
   SharedRun &shared;
   World &world;
   ThreadPool pool;
-  std::unique_ptr<KernelLauncher> launcher;
+  std::unique_ptr<RankDevice> device;
   Communicator *everyone = nullptr;
   std::unique_ptr<Executor> executor;
   /// Where the program has one.
@@ -93,15 +93,16 @@ Status RankTrainer::prepare() {
   CLEAVE_RT_ASSIGN_OR_RETURN(StepTraffic counters, StepTraffic::create(program, world, groups));
   traffic.emplace(std::move(counters));
   if (setup.device) {
-    CLEAVE_RT_ASSIGN_OR_RETURN(launcher,
-                               setup.device->launcher(static_cast<uint32_t>(world.rank()) << 16));
+    const int64_t here = world.size() / setup.processes;
+    CLEAVE_RT_ASSIGN_OR_RETURN(
+        device, setup.device->onRank(world.rank(), setup.firstPlace + world.rank() % here));
   }
   CLEAVE_RT_ASSIGN_OR_RETURN(
       executor, Executor::create(program, world.rank(), setup.kernels, pool, std::move(groups),
                                  {.profile = setup.flags.profile,
                                   .endRun = [this](Error error) { world.abort(std::move(error)); },
                                   .awaiting = [this](bool waits) { world.awaitBeside(waits); },
-                                  .launcher = launcher.get()}));
+                                  .device = device.get()}));
   shared.memories[world.rank()] = &executor->memory();
   if (program.pipeline) {
     CLEAVE_RT_ASSIGN_OR_RETURN(pipeline, PipelineRunner::create(program, world, *executor));

@@ -44,8 +44,10 @@ struct ProgramKernels {
 struct RunSetup {
   const Image &image;
   KernelTable kernels;
-  /// What launches a GPU's kernels; null for a program of the processor.
-  const EmulatedDevice *device = nullptr;
+  /// Null for a program of the processor.
+  Device *device = nullptr;
+  /// The place of this process's first rank among those of its machine.
+  int64_t firstPlace = 0;
   const TrainFlags &flags;
   Recipe recipe;
   Schedule schedule;

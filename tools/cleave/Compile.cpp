@@ -399,7 +399,7 @@ void Compilation::tellBinary() const {
     tell("note: {}\n", note);
   const bool here = request.output.find('/') == std::string::npos;
   tell("run it: {}{} --data TOKENS.bin --steps N{}\n", here ? "./" : "", quoted(request.output),
-       request.target == "cuda" ? " --device emulated" : "");
+       request.target == "cuda" ? " (without a GPU: --device emulated)" : "");
 }
 
 static rt::Status unknownPhase(const std::string &name, std::vector<std::string> names) {

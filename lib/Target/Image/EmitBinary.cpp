@@ -25,10 +25,10 @@ namespace cleave {
 
 /// The runtime's libraries, users before what they use.
 static const char *const kLibraries[] = {
-    "CleaveRtMain",      "CleaveRtTrain",   "CleaveRtDeviceEmulated", "CleaveRtExec",
-    "CleaveRtDeviceCPU", "CleaveRtCommMPI", "CleaveRtCommTCP",        "CleaveRtCommProcesses",
-    "CleaveRtCommLocal", "CleaveRtData",    "CleaveRtCheckpoint",     "CleaveRtSchema",
-    "CleaveRtBase"};
+    "CleaveRtMain",       "CleaveRtTrain",         "CleaveRtDeviceCUDA", "CleaveRtDeviceEmulated",
+    "CleaveRtExec",       "CleaveRtDevice",        "CleaveRtDeviceCPU",  "CleaveRtCommMPI",
+    "CleaveRtCommTCP",    "CleaveRtCommProcesses", "CleaveRtCommLocal",  "CleaveRtData",
+    "CleaveRtCheckpoint", "CleaveRtSchema",        "CleaveRtBase"};
 
 /// Beside them, unless Cleave was built without MPI. The binary carries its bytes, so
 /// that it is one file that can be copied anywhere.

@@ -3,6 +3,7 @@
 
 #include "runtime/Base/MemoryFile.h"
 #include "runtime/Device/Emulated/SimtText.h"
+#include "runtime/Device/TextCache.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +14,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -35,20 +36,6 @@ std::string sourceOf(std::string_view text, const std::vector<std::string> &kern
   for (const std::string &kernel : kernels)
     source += fmt::format("SIMT_KERNEL({})\n", kernel);
   return source;
-}
-
-/// Empty where there is none.
-std::string cacheFolder() {
-  auto variable = [](const char *name) -> std::string {
-    const char *value = std::getenv(name);
-    return value ? value : "";
-  };
-  if (const std::string own = variable("CLEAVE_CACHE"); !own.empty())
-    return own;
-  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
-    return cache + "/cleave";
-  const std::string home = variable("HOME");
-  return home.empty() ? "" : home + "/.cache/cleave";
 }
 
 /// The exit code of `words`, whose standard error goes to `log`; 127 if there is no such program.
@@ -128,37 +115,25 @@ StatusOr<std::string> compiled(const std::string &source) {
       .suggest("apt-get install g++");
 }
 
-/// The library of `source`, from the cache if it is there with the same source. The cache only
-/// saves time: what can't be read or written there is passed over.
-StatusOr<std::string> fromCache(const std::string &source) {
-  const std::string folder = cacheFolder();
-  if (folder.empty() || !createFolders(folder).ok())
-    return compiled(source);
-  const std::string name = fmt::format("{}/emulated-{:08x}-{}", folder,
-                                       crc32c(std::as_bytes(std::span(source))), source.size());
-  // Both in one file, so that neither is of another one.
-  const auto kept = fs::exists(name) ? readWholeFile(name) : StatusOr<std::string>(std::string());
-  if (kept.ok() && kept->starts_with(source))
-    return kept->substr(source.size());
-  CLEAVE_RT_ASSIGN_OR_RETURN(std::string library, compiled(source));
-  (void)writeFileAtomically(name, source + library).ok();
-  return library;
-}
-
-class EmulatedLauncher : public KernelLauncher {
+/// All is done as soon as it is started.
+class EmulatedRank : public RankDevice {
 public:
-  EmulatedLauncher(MemoryFile file, void *library, uint32_t seed)
+  EmulatedRank(MemoryFile file, void *library, uint32_t seed)
       : file(std::move(file)), library(library), seed(seed) {}
-  EmulatedLauncher(const EmulatedLauncher &) = delete;
-  EmulatedLauncher &operator=(const EmulatedLauncher &) = delete;
-  ~EmulatedLauncher() override { ::dlclose(library); }
+  EmulatedRank(const EmulatedRank &) = delete;
+  EmulatedRank &operator=(const EmulatedRank &) = delete;
+  ~EmulatedRank() override { ::dlclose(library); }
 
-  StatusOr<std::function<Status()>> prepare(GridLaunch launch) override {
+  StatusOr<DeviceBytes> allocate(int64_t bytes, const std::string &what) override {
+    return DeviceBytes::ofSystem(bytes, what);
+  }
+
+  StatusOr<Work> prepare(GridLaunch launch) override {
     const auto function = reinterpret_cast<LaunchFunction>(
         ::dlsym(library, ("simt_launch_" + launch.kernel).c_str()));
     if (!function)
       return Error(internalError("no kernel is called '" + launch.kernel + "'"));
-    return std::function<Status()>([this, function, launch = std::move(launch)]() -> Status {
+    return Work([this, function, launch = std::move(launch)]() -> Status {
       const std::string error =
           function(launch.args.data(), launch.blocks, static_cast<int>(launch.threads), ++seed);
       if (error.empty())
@@ -171,6 +146,20 @@ public:
     });
   }
 
+  Work zero(std::byte *at, int64_t bytes) override {
+    return [=] {
+      std::memset(at, 0, static_cast<size_t>(bytes));
+      return Status();
+    };
+  }
+  Work copy(std::byte *to, const std::byte *from, int64_t bytes) override {
+    return [=] {
+      std::memcpy(to, from, static_cast<size_t>(bytes));
+      return Status();
+    };
+  }
+  Status finish() override { return {}; }
+
 private:
   /// Open as long as the library is there: a path names one library.
   MemoryFile file;
@@ -180,20 +169,23 @@ private:
 
 } // namespace
 
-StatusOr<EmulatedDevice> EmulatedDevice::create(std::string_view text,
-                                                const std::vector<std::string> &kernels) {
-  EmulatedDevice device;
-  CLEAVE_RT_ASSIGN_OR_RETURN(device.library, fromCache(sourceOf(text, kernels)));
+StatusOr<std::unique_ptr<EmulatedDevice>>
+EmulatedDevice::create(std::string_view text, const std::vector<std::string> &kernels) {
+  auto device = std::make_unique<EmulatedDevice>();
+  const std::string source = sourceOf(text, kernels);
+  CLEAVE_RT_ASSIGN_OR_RETURN(device->library,
+                             compiledOnce("emulated", source, [&] { return compiled(source); }));
   return device;
 }
 
-StatusOr<std::unique_ptr<KernelLauncher>> EmulatedDevice::launcher(uint32_t seed) const {
+StatusOr<std::unique_ptr<RankDevice>> EmulatedDevice::onRank(int64_t rank, int64_t /*place*/) {
   // A file of its own, since one that is loaded already would be the same library.
   CLEAVE_RT_ASSIGN_OR_RETURN(MemoryFile file, MemoryFile::of("cleave-kernels", library));
   void *const loaded = ::dlopen(file.path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!loaded)
     return Error(internalError(fmt::format("compiled kernels cannot be loaded: {}", ::dlerror())));
-  return std::unique_ptr<KernelLauncher>(new EmulatedLauncher(std::move(file), loaded, seed));
+  return std::unique_ptr<RankDevice>(
+      new EmulatedRank(std::move(file), loaded, static_cast<uint32_t>(rank) << 16));
 }
 
 } // namespace cleave::rt

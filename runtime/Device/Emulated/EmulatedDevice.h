@@ -3,13 +3,12 @@
 // strict: warps run in an order of chance, shared memory begins as NaN, and a block in
 // which no thread can go on is an error.
 //
-// The text is compiled at the first start by the system's C++ compiler and kept under its
-// content in the folder that CLEAVE_CACHE names, else in $XDG_CACHE_HOME/cleave or
-// ~/.cache/cleave. The kernels' global names (threadIdx, shared memory) are variables of
-// the library, so each rank loads a copy of its own.
+// The text is compiled at the first start by the system's C++ compiler (TextCache.h says where it
+// is kept). The kernels' global names (threadIdx, shared memory) are variables of the library, so
+// each rank loads a copy of its own.
 #pragma once
 
-#include "runtime/Device/Launcher.h"
+#include "runtime/Device/Device.h"
 
 #include <memory>
 #include <string>
@@ -18,15 +17,16 @@
 
 namespace cleave::rt {
 
-class EmulatedDevice {
+class EmulatedDevice : public Device {
 public:
   /// Compiles `text`, or finds it in the cache. Kinds: `device.compiler_missing` (exit 3)
-  /// without a C++ compiler, `device.text_refused` where it refuses the text (ours).
-  static StatusOr<EmulatedDevice> create(std::string_view text,
-                                         const std::vector<std::string> &kernels);
+  /// without a C++ compiler; an internal error where it refuses the text.
+  static StatusOr<std::unique_ptr<EmulatedDevice>> create(std::string_view text,
+                                                          const std::vector<std::string> &kernels);
 
-  /// Kernels of one rank, whose warps run in an order that `seed` chooses.
-  StatusOr<std::unique_ptr<KernelLauncher>> launcher(uint32_t seed) const;
+  /// Warps of each rank run in an order of their own.
+  StatusOr<std::unique_ptr<RankDevice>> onRank(int64_t rank, int64_t place) override;
+  std::string describe() const override { return "the emulated device"; }
 
 private:
   /// The bytes of the library.

@@ -37,7 +37,7 @@ protected:
   static void setFolder(const std::string &path) {
     ::setenv("CLEAVE_CACHE", path.c_str(), /*overwrite=*/1);
   }
-  static StatusOr<EmulatedDevice> device(const std::string &text = kText) {
+  static StatusOr<std::unique_ptr<EmulatedDevice>> device(const std::string &text = kText) {
     return EmulatedDevice::create(text, {"sums", "half_waits"});
   }
   std::vector<std::filesystem::path> cached() const {
@@ -70,7 +70,7 @@ struct Blocks {
 TEST_F(Emulated, RanksHaveAStateOfTheirOwn) {
   const auto opened = device();
   ASSERT_TRUE(opened.ok()) << renderText(opened.error());
-  auto one = opened->launcher(1), two = opened->launcher(2);
+  auto one = (*opened)->onRank(1, 0), two = (*opened)->onRank(2, 1);
   ASSERT_TRUE(one.ok() && two.ok());
   Blocks first(3), second(200);
   auto sums = (*one)->prepare({"sums", 3, 64, {first.in.data(), first.out.data()}});
@@ -89,7 +89,7 @@ TEST_F(Emulated, RanksHaveAStateOfTheirOwn) {
 TEST_F(Emulated, AFailedKernelIsNamedAndTheNextOneRuns) {
   const auto opened = device();
   ASSERT_TRUE(opened.ok());
-  auto launcher = opened->launcher(1);
+  auto launcher = (*opened)->onRank(1, 0);
   ASSERT_TRUE(launcher.ok());
   Blocks blocks(2);
   auto bad = (*launcher)->prepare({"half_waits", 1, 64, {blocks.out.data()}});
