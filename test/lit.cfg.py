@@ -17,3 +17,6 @@ llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.use_default_substitutions()
 llvm_config.add_tool_substitutions(["cleave", "cleave-opt", "cleave-lsp-server"], [config.cleave_tools_dir])
 config.substitutions.append(("%plugins", config.cleave_plugins_dir))
+# Stand-ins for NVIDIA's libraries, and the path that programs are found on.
+config.substitutions.append(("%double", os.path.join(config.test_exec_root, "Cuda", "Double", "lib")))
+config.substitutions.append(("%{path}", config.environment["PATH"]))

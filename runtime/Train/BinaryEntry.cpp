@@ -7,12 +7,14 @@
 extern "C" int cleaveTrainMain(int argc, const char *const *argv, const char *image,
                                int64_t imageBytes, const cleave::rt::KernelSymbol *kernels,
                                int64_t kernelCount, const char *mpiPlugin, int64_t mpiPluginBytes,
-                               const char *gpuText, int64_t gpuTextBytes) {
+                               const char *gpuText, int64_t gpuTextBytes, const char *gpuCode,
+                               int64_t gpuCodeBytes) {
   cleave::rt::reportUncaught(argc, argv);
   cleave::rt::TrainParts parts;
   parts.image = {image, static_cast<size_t>(imageBytes)};
   parts.kernels = {{kernels, static_cast<size_t>(kernelCount)},
-                   {gpuText, static_cast<size_t>(gpuTextBytes)}};
+                   {gpuText, static_cast<size_t>(gpuTextBytes)},
+                   {gpuCode, static_cast<size_t>(gpuCodeBytes)}};
   parts.mpiPlugin = {mpiPlugin, static_cast<size_t>(mpiPluginBytes)};
   return cleave::rt::trainMain(argc, argv, parts);
 }

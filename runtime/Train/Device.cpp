@@ -28,18 +28,19 @@ std::vector<std::string> gpuKernels(const Image &image) {
 } // namespace
 
 StatusOr<std::unique_ptr<Device>> openDevice(const Image &image, const TrainFlags &flags,
-                                             std::string_view gpuText) {
+                                             const ProgramKernels &kernels) {
   const std::string &own = image.first().device;
   const std::string &device = flags.device.empty() ? own : flags.device;
   if (own == "cpu" && device == own)
     return std::unique_ptr<Device>();
   if (own == "cuda" && device == own) {
-    CLEAVE_RT_ASSIGN_OR_RETURN(std::unique_ptr<Device> opened, CudaDevice::create(gpuText));
+    CLEAVE_RT_ASSIGN_OR_RETURN(std::unique_ptr<Device> opened,
+                               CudaDevice::create(kernels.gpuText, kernels.gpuCode));
     return opened;
   }
   if (own == "cuda" && device == "emulated") {
     CLEAVE_RT_ASSIGN_OR_RETURN(std::unique_ptr<Device> opened,
-                               EmulatedDevice::create(gpuText, gpuKernels(image)));
+                               EmulatedDevice::create(kernels.gpuText, gpuKernels(image)));
     return opened;
   }
   return missingError("device.unavailable",

@@ -33,7 +33,7 @@ Status Run::prepare(std::string_view text, Image given) {
     CLEAVE_RT_RETURN_IF_ERROR(agreeOnProgram(text));
   CLEAVE_RT_RETURN_IF_ERROR(checkWorld(program(), flags, launch));
   CLEAVE_RT_RETURN_IF_ERROR(checkHost(program(), machine));
-  CLEAVE_RT_ASSIGN_OR_RETURN(device, openDevice(image, flags, kernels.gpuText));
+  CLEAVE_RT_ASSIGN_OR_RETURN(device, openDevice(image, flags, kernels));
   if (device)
     note(fmt::format("fused kernels run on {}; products, attention and exchanges on the processor",
                      device->describe()));

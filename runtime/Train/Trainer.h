@@ -33,13 +33,6 @@ struct TrainHooks {
   std::function<void(uint64_t step)> step;
 };
 
-/// The kernels that a binary brings: those that the processor runs, and the source of those that a
-/// GPU does.
-struct ProgramKernels {
-  KernelTable table;
-  std::string_view gpuText;
-};
-
 /// What stays as it is during a run.
 struct RunSetup {
   const Image &image;

@@ -9,9 +9,11 @@
 
 #include "cleave/Pipelines/Phases.h"
 #include "cleave/Pipelines/Register.h"
+#include "cleave/Target/CUDA/Assemble.h"
 #include "cleave/Target/CUDA/MapLaunches.h"
 #include "cleave/Target/Image/Image.h"
 #include "dialects/Exec/Exec.h"
+#include "runtime/Base/CodeArchive.h"
 #include "runtime/Base/Files.h"
 #include "runtime/Base/Json.h"
 #include "runtime/Base/Suggest.h"
@@ -101,6 +103,8 @@ private:
   std::string cudaText;
   /// Source of the kernels of --target cuda.
   std::string gpuText;
+  /// Of it, what is compiled ahead.
+  std::string gpuCode;
   std::vector<TrafficRow> traffic;
   /// What a step of the plan takes by the cost model, where that knows the plan and the devices.
   std::optional<StepModel> step;
@@ -240,12 +244,20 @@ rt::Status Compilation::exec() {
   CLEAVE_RT_RETURN_IF_ERROR(execPhase(*module, request.profile));
   if (request.target != "cuda")
     return rt::Status::success();
-  return withDiagnostics(context, [&]() -> llvm::LogicalResult {
+  CLEAVE_RT_RETURN_IF_ERROR(withDiagnostics(context, [&]() -> llvm::LogicalResult {
     mlir::FailureOr<cuda::Text> text = cuda::mapLaunches(*module);
     if (succeeded(text))
       gpuText = std::move(text->source);
     return text;
-  });
+  }));
+  if (!request.emit.empty())
+    return rt::Status::success();
+  for (const std::string &architecture : request.architectures) {
+    progress("exec, " + architecture);
+    CLEAVE_RT_ASSIGN_OR_RETURN(const std::string code, cuda::assemble(gpuText, architecture));
+    rt::addCode(gpuCode, architecture, code);
+  }
+  return rt::Status::success();
 }
 
 /// The least that a rank needs is the state of its parameters; more than a
@@ -337,6 +349,7 @@ rt::Status Compilation::image() {
         .suggest("--micro-batch 1");
   CLEAVE_RT_ASSIGN_OR_RETURN(compiled, std::move(built));
   compiled->gpuText = gpuText;
+  compiled->gpuCode = gpuCode;
   return rt::Status::success();
 }
 

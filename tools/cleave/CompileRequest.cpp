@@ -5,6 +5,7 @@
 #include "PlanTask.h"
 #include "cleave/CostModel/Hardware.h"
 #include "cleave/Planner/Machines.h"
+#include "cleave/Target/CUDA/Assemble.h"
 #include "runtime/Base/Files.h"
 #include "runtime/Base/Machine.h"
 #include "llvm/Support/FileSystem.h"
@@ -71,6 +72,10 @@ void addCompileOptions(CommandLine &line, const std::string &phases) {
   addPlanOptions(line);
   static constexpr Row rows[] = {
       {"target", "cpu, or cuda: kernels of a GPU, which --device emulated runs here", "T", "cpu"},
+      {"arch",
+       "with --target cuda: compile kernels ahead, by nvcc, for sm_90,…; left out: at the first "
+       "start, by NVRTC",
+       "A"},
       {"profile", "instruction set of the binary: avx2, avx512, avx512-bf16 or host", "P", "host"},
       {"dump-phases", "write what each phase prints into this folder", "DIR"},
   };
@@ -233,6 +238,28 @@ static bool knowsDevice(const CompileRequest &request) {
   return cluster.ok() && deviceOf(*cluster, shareFolder()).ok();
 }
 
+static rt::Status readArchitectures(const std::string &text, CompileRequest &request) {
+  auto refused = [&](const char *message, const char *instead) {
+    return rt::userError("usage.arch", message)
+        .withGiven("--arch " + text)
+        .withRule("with --target cuda, architectures as nvcc calls them, joined by commas")
+        .suggest(instead);
+  };
+  if (text.empty())
+    return rt::Status::success();
+  if (request.target != "cuda")
+    return refused("kernels are compiled ahead for GPUs alone", "--target cuda");
+  llvm::SmallVector<llvm::StringRef> names;
+  llvm::StringRef(text).split(names, ',');
+  for (llvm::StringRef name : names) {
+    if (!cuda::isArchitecture(name.str()))
+      return refused("there is no such architecture", "--arch sm_80,sm_90");
+    if (!llvm::is_contained(request.architectures, name.str()))
+      request.architectures.push_back(name.str());
+  }
+  return rt::Status::success();
+}
+
 rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
   CompileRequest request;
   request.emit = line.text("emit");
@@ -245,6 +272,7 @@ rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
         .withGiven("--target=" + request.target)
         .withRule("--target is cpu or cuda")
         .suggest("--target cpu");
+  CLEAVE_RT_RETURN_IF_ERROR(readArchitectures(line.text("arch"), request));
   CLEAVE_RT_ASSIGN_OR_RETURN(request.profile, readProfile(line.text("profile")));
   CLEAVE_RT_RETURN_IF_ERROR(readPlanOptions(line, request));
   request.words = taskWords(line, request.modelPath);

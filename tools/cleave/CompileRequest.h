@@ -28,6 +28,8 @@ struct CompileRequest {
   cpu::Profile profile = cpu::Profile::avx2();
   /// cpu or cuda.
   std::string target = "cpu";
+  /// For which kernels of a GPU are compiled ahead, as "sm_90".
+  std::vector<std::string> architectures;
   bool allowOverBudget = false;
   /// Nothing is pinned and no plan is given; `--plan best` is asked for.
   bool isOpen = false, asksForSearch = false;

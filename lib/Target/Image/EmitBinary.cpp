@@ -74,13 +74,13 @@ static void addTable(OpBuilder &b, Location loc, ArrayRef<std::string> symbols) 
 
 /// `main`, which hands everything to the runtime.
 static void addMain(OpBuilder &b, Location loc, int64_t imageBytes, int64_t kernels,
-                    int64_t pluginBytes, int64_t gpuBytes) {
+                    int64_t pluginBytes, int64_t textBytes, int64_t codeBytes) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
   Type i32 = b.getI32Type(), i64 = b.getI64Type();
   auto run = LLVM::LLVMFuncOp::create(
       b, loc, "cleaveTrainMain",
-      LLVM::LLVMFunctionType::get(
-          i32, {i32, pointer, pointer, i64, pointer, i64, pointer, i64, pointer, i64}));
+      LLVM::LLVMFunctionType::get(i32, {i32, pointer, pointer, i64, pointer, i64, pointer, i64,
+                                        pointer, i64, pointer, i64}));
   auto main =
       LLVM::LLVMFuncOp::create(b, loc, "main", LLVM::LLVMFunctionType::get(i32, {i32, pointer}));
   OpBuilder::InsertionGuard guard(b);
@@ -95,7 +95,8 @@ static void addMain(OpBuilder &b, Location loc, int64_t imageBytes, int64_t kern
                                       address(b, loc, "cleave_image"), constant(imageBytes),
                                       address(b, loc, "cleave_kernels"), constant(kernels),
                                       address(b, loc, "cleave_mpi_plugin"), constant(pluginBytes),
-                                      address(b, loc, "cleave_gpu_text"), constant(gpuBytes)})
+                                      address(b, loc, "cleave_gpu_text"), constant(textBytes),
+                                      address(b, loc, "cleave_gpu_code"), constant(codeBytes)})
           .getResult();
   LLVM::ReturnOp::create(b, loc, code);
 }
@@ -122,8 +123,10 @@ static OwningOpRef<ModuleOp> mainModule(MLIRContext *context, const CompiledImag
   addTable(b, loc, symbols);
   text(b, loc, "cleave_mpi_plugin", plugin);
   text(b, loc, "cleave_gpu_text", compiled.gpuText);
+  text(b, loc, "cleave_gpu_code", compiled.gpuCode);
   addMain(b, loc, static_cast<int64_t>(imageText.size()), static_cast<int64_t>(symbols.size()),
-          static_cast<int64_t>(plugin.size()), static_cast<int64_t>(compiled.gpuText.size()));
+          static_cast<int64_t>(plugin.size()), static_cast<int64_t>(compiled.gpuText.size()),
+          static_cast<int64_t>(compiled.gpuCode.size()));
   return module;
 }
 

@@ -1,6 +1,7 @@
 // Commands of a rank on a stream.
 #include "runtime/Device/CUDA/CudaDevice.h"
 
+#include "runtime/Base/CodeArchive.h"
 #include "runtime/Device/CUDA/Nvrtc.h"
 
 #include <fmt/format.h>
@@ -124,11 +125,11 @@ private:
 
 } // namespace
 
-StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::create(std::string_view text) {
+StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::create(std::string_view text,
+                                                         std::string_view codes) {
   auto opened = std::make_unique<CudaDevice>();
   CLEAVE_RT_ASSIGN_OR_RETURN(opened->driver, CudaDriver::open());
   const CudaDriver &driver = *opened->driver;
-  opened->text = text;
   int count = 0;
   CLEAVE_RT_RETURN_IF_ERROR(driver.check(driver.deviceCount(&count), "the number of devices"));
   for (int ordinal = 0; ordinal < count; ++ordinal) {
@@ -152,25 +153,26 @@ StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::create(std::string_view text) 
               "devices share managed memory with the processor, as Linux's of Pascal or later "
               "do")
           .suggest("--device emulated");
+    // Now, so that a text that can't be compiled ends the run before its ranks begin.
+    unit.code = codeFor(codes, major, minor);
+    if (unit.code.empty()) {
+      CLEAVE_RT_ASSIGN_OR_RETURN(unit.code, cubinOf(std::string(text), unit.architecture));
+    }
     opened->units.push_back(std::move(unit));
   }
   if (opened->units.empty())
     return missingError("device.unavailable", "the NVIDIA driver here has no device")
         .withRule("CUDA_VISIBLE_DEVICES, where it is set, leaves one")
         .suggest("--device emulated");
-  // Now, so that a text that can't be compiled ends the run before its ranks begin.
-  for (const Unit &unit : opened->units)
-    CLEAVE_RT_RETURN_IF_ERROR(cubinOf(opened->text, unit.architecture).status());
   return opened;
 }
 
 StatusOr<std::unique_ptr<RankDevice>> CudaDevice::onRank(int64_t /*rank*/, int64_t place) {
   const Unit &unit = units[static_cast<size_t>(place) % units.size()];
-  CLEAVE_RT_ASSIGN_OR_RETURN(const std::string cubin, cubinOf(text, unit.architecture));
   CLEAVE_RT_ASSIGN_OR_RETURN(std::shared_ptr<HeldContext> context,
                              HeldContext::of(*driver, unit.handle));
   auto rank = std::make_unique<CudaRank>(*driver, std::move(context));
-  CLEAVE_RT_RETURN_IF_ERROR(rank->open(cubin));
+  CLEAVE_RT_RETURN_IF_ERROR(rank->open(unit.code));
   return std::unique_ptr<RankDevice>(std::move(rank));
 }
 

@@ -1,4 +1,6 @@
-// NVRTC as a stand-in: its code is the text, which the stand-in of the driver compiles.
+// NVRTC as a stand-in: its code is the text, which the stand-in of the driver compiles. With
+// CLEAVE_DOUBLE_NVRTC set it knows no architecture.
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -31,7 +33,7 @@ DOUBLE int nvrtcDestroyProgram(Program **program) {
 
 DOUBLE int nvrtcCompileProgram(Program *program, int options, const char *const *texts) {
   for (int i = 0; i < options; ++i)
-    if (std::strstr(texts[i], "sm_10"))
+    if (std::strstr(texts[i], "sm_10") || std::getenv("CLEAVE_DOUBLE_NVRTC"))
       return kInvalidOption;
   if (program->text.find("__global__") != std::string::npos)
     return kSuccess;

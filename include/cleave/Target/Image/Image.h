@@ -42,6 +42,8 @@ struct CompiledImage {
   mlir::OwningOpRef<mlir::ModuleOp> kernels;
   /// Source of the kernels that a GPU launches; empty for the cpu.
   std::string gpuText;
+  /// Their code for the architectures that were asked for (rt::addCode).
+  std::string gpuCode;
 };
 
 /// Rewrites a module after the dist phase: what it holds then is its mesh, an
