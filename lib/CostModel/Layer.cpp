@@ -37,6 +37,26 @@ LayerParts LayerParts::operator*(double times) const {
           tensor * times,   context * times, experts * times};
 }
 
+Seconds LayerTimes::again(Recompute value) const {
+  switch (value) {
+  case Recompute::None:
+    return {};
+  case Recompute::Scores:
+    return forwardParts.scores;
+  case Recompute::Some:
+    return kSomeRecomputed * forward;
+  case Recompute::EverySecond:
+    return 0.5 * whole;
+  case Recompute::EveryThird:
+    return whole / 3;
+  case Recompute::Passes:
+    return passesAgain;
+  case Recompute::All:
+    return whole;
+  }
+  return {};
+}
+
 static int64_t sizeOf(const KindWork &kind, llvm::StringRef dim) {
   for (const Weight &weight : kind.weights)
     for (const Extent &e : weight.extents)
@@ -363,22 +383,18 @@ private:
     chain.backward += sum(pass.backward);
   }
 
-  void addPasses() {
+  /// Chains of the passes that `isMeant`, but for statistics.
+  template <typename Filter> std::map<int, Chain> chainsOf(Filter isMeant) const {
     std::map<int, Chain> chains;
     for (const auto &[i, pass] : llvm::enumerate(kind.passes)) {
-      if (pass.kind == PassKind::Statistic) {
-        const double elements = elementsOf(pass.reads.front().extents);
-        const Seconds time = streamTime(device, host.statisticBytes * elements);
-        forward().passes += kStatisticForward * time;
-        backward().passes += (1 - kStatisticForward) * time;
-        ++pieces;
+      if (pass.kind == PassKind::Statistic || !isMeant(pass))
         continue;
-      }
       const int chain = host.fusesElementwise ? pass.chain : static_cast<int>(i);
       double &elements = chains[chain].elements;
       addBodies(pass, chains[chain]);
       auto inChain = [&](int maker) {
-        return host.fusesElementwise && maker >= 0 && kind.passes[maker].chain == chain;
+        return host.fusesElementwise && maker >= 0 && kind.passes[maker].chain == chain &&
+               isMeant(kind.passes[maker]);
       };
       for (const Pass::Operand &read : pass.reads)
         // What a pass of the same chain made is neither written nor read.
@@ -386,13 +402,27 @@ private:
       for (const Pass::Operand &write : pass.writes)
         elements += elementsOf(write.extents);
     }
-    // Between two uses of a value lies what the others of the layer move.
-    Bytes around;
+    return chains;
+  }
+
+  Seconds streamed(const Chain &chain) const {
+    return streamTime(device, Bytes(chain.elements * valueBytes() * host.memoryPasses), passed);
+  }
+
+  void addPasses() {
+    for (const Pass &pass : kind.passes)
+      if (pass.kind == PassKind::Statistic) {
+        const double elements = elementsOf(pass.reads.front().extents);
+        const Seconds time = streamTime(device, host.statisticBytes * elements);
+        forward().passes += kStatisticForward * time;
+        backward().passes += (1 - kStatisticForward) * time;
+        ++pieces;
+      }
+    const std::map<int, Chain> chains = chainsOf([](const Pass &) { return true; });
     for (const auto &[index, chain] : chains)
-      around += Bytes(chain.elements * valueBytes());
+      passed += Bytes(chain.elements * valueBytes());
     for (const auto &[index, chain] : chains) {
-      const Seconds time =
-          streamTime(device, Bytes(chain.elements * valueBytes() * host.memoryPasses), around);
+      const Seconds time = streamed(chain);
       forward().passes += std::max(time, chain.forward);
       backward().passes += std::max(kBackwardPasses * time, chain.backward);
       ++pieces;
@@ -404,42 +434,33 @@ private:
     const double perExpert = layout.width >= 16   ? host.launchesPerExpert16
                              : layout.blockScaled ? host.launchesPerExpertScaled
                                                   : host.launchesPerExpert8;
-    const Seconds launching = host.launch * (pieces * host.launchesPerPiece + experts * perExpert);
-    if (device.command > Seconds()) {
-      // Commands of a processor run on what they command.
-      const Seconds commands = device.command * (pieces * host.launchesPerPiece);
-      times.forward = forward().sum() + commands;
-      times.backward = backward().sum() + kBackwardLaunches * commands;
-      return;
-    }
-    auto both = [](Seconds a, Seconds b) {
-      return Seconds(std::pow(std::pow(a.value, 4) + std::pow(b.value, 4), 0.25));
-    };
-    times.forward = both(forward().sum(), launching);
-    times.backward = both(backward().sum(), kBackwardLaunches * launching);
+    times.forward = launched(forward().sum(), pieces, experts * perExpert);
+    times.backward = launched(backward().sum(), kBackwardLaunches * pieces,
+                              kBackwardLaunches * experts * perExpert);
+  }
+
+  /// What takes `time` on the device, with launches for `pieces` of work and some more.
+  Seconds launched(Seconds time, double pieces, double more = 0) const {
+    const double launches = pieces * host.launchesPerPiece;
+    // Commands of a processor run on what they command.
+    if (device.command > Seconds())
+      return time + device.command * launches;
+    const Seconds launching = host.launch * (launches + more);
+    return Seconds(std::pow(std::pow(time.value, 4) + std::pow(launching.value, 4), 0.25));
+  }
+
+  Seconds passesAgain() const {
+    Seconds time;
+    const std::map<int, Chain> chains = chainsOf([](const Pass &p) { return p.isDoneAgain; });
+    for (const auto &[index, chain] : chains)
+      time += std::max(streamed(chain), chain.forward);
+    return launched(time, static_cast<double>(chains.size()));
   }
 
   void addRecompute() {
-    const Seconds whole = above(times.forward, host.stopsRecompute ? last : Seconds());
-    switch (layout.recompute) {
-    case Recompute::None:
-      return;
-    case Recompute::Scores:
-      times.recompute = forward().scores;
-      return;
-    case Recompute::Some:
-      times.recompute = kSomeRecomputed * times.forward;
-      return;
-    case Recompute::EverySecond:
-      times.recompute = 0.5 * whole;
-      return;
-    case Recompute::EveryThird:
-      times.recompute = whole / 3;
-      return;
-    case Recompute::All:
-      times.recompute = whole;
-      return;
-    }
+    times.whole = above(times.forward, host.stopsRecompute ? last : Seconds());
+    times.passesAgain = passesAgain();
+    times.recompute = times.again(layout.recompute);
   }
 
   const KindWork &kind;
@@ -451,6 +472,8 @@ private:
   const double clock;
   LayerTimes times;
   double pieces = 0, experts = 0;
+  /// What the passes of the layer move: it lies between two uses of a value.
+  Bytes passed;
   /// Products whose results the backward does not need.
   Seconds last;
 };

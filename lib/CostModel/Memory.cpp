@@ -17,24 +17,25 @@ namespace {
 struct LayerInput {
   const HostProfile &host;
   const Layout &layout;
+  const Cuts cuts;
 
   double valueBytes() const { return layout.valueBytes().value; }
 };
 
 /// What goes from one layer to the next, on a rank.
 double keptOf(const LayerInput &in, const KindWork &kind) {
-  const Cut cut = cutsOf(kind, in.layout).plain;
+  const Cut &cut = in.cuts.plain;
   return in.layout.sequence ? cut.elements(kind.output) : cut.gathered(kind.output);
 }
 
-/// All that the backward of one layer reads, for one micro-batch.
-Bytes wholeOf(const LayerInput &in, const KindWork &kind) {
-  const Cuts cuts = cutsOf(kind, in.layout);
+/// What `values` of one layer take for one micro-batch, with what a host keeps besides.
+Bytes bytesOf(const LayerInput &in, const KindWork &kind, const std::vector<Saved> &values) {
+  const Cuts &cuts = in.cuts;
   auto elements = [&](const Extents &extents) {
     return isRouted(kind, extents) ? cuts.routed.gathered(extents) : cuts.plain.elements(extents);
   };
   double bytes = in.host.dropoutMasks * keptOf(in, kind);
-  for (const Saved &saved : kind.saved)
+  for (const Saved &saved : values)
     if (!saved.isInner || !in.host.fusesElementwise)
       bytes += elements(saved.extents) * (saved.isFactor ? in.layout.width / 8. : in.valueBytes());
   if (in.host.attention == "unfused" && in.layout.recompute != Recompute::Scores)
@@ -45,10 +46,13 @@ Bytes wholeOf(const LayerInput &in, const KindWork &kind) {
   return Bytes(bytes);
 }
 
+/// All that the backward of one layer reads, for one micro-batch.
+Bytes wholeOf(const LayerInput &in, const KindWork &kind) { return bytesOf(in, kind, kind.saved); }
+
 /// The first, third, … product's result in the order of the layer, what attention makes and what
 /// comes in (torchtitan's "op").
 Bytes someOf(const LayerInput &in, const KindWork &kind) {
-  const Cuts cuts = cutsOf(kind, in.layout);
+  const Cuts &cuts = in.cuts;
   double elements = keptOf(in, kind);
   for (size_t i = 0; i < kind.products.size(); i += 2) {
     const Product &p = kind.products[i];
@@ -60,9 +64,9 @@ Bytes someOf(const LayerInput &in, const KindWork &kind) {
   return Bytes(in.valueBytes() * elements);
 }
 
-/// Activations of one layer that wait for its backward, for one micro-batch.
-Bytes savedOf(const LayerInput &in, const KindWork &kind) {
-  const Bytes kept(in.valueBytes() * keptOf(in, kind)), whole = wholeOf(in, kind);
+/// Activations of one layer that wait for its backward, for one micro-batch, of `kept` that goes on
+/// and `whole` that the backward reads.
+Bytes savedOf(const LayerInput &in, const KindWork &kind, Bytes kept, Bytes whole) {
   switch (in.layout.recompute) {
   case Recompute::All:
     return kept;
@@ -72,6 +76,8 @@ Bytes savedOf(const LayerInput &in, const KindWork &kind) {
     return (whole + kept) / 2;
   case Recompute::EveryThird:
     return (2 * whole + kept) / 3;
+  case Recompute::Passes:
+    return bytesOf(in, kind, kind.dear);
   case Recompute::None:
   case Recompute::Scores:
     return whole;
@@ -79,10 +85,10 @@ Bytes savedOf(const LayerInput &in, const KindWork &kind) {
   return whole;
 }
 
-/// What the backward of a layer holds beside what was saved: values that are computed again, and
-/// gradients of the largest piece's result and input, of scores three tensors.
-Bytes workingOf(const LayerInput &in, const KindWork &kind) {
-  const Cuts cuts = cutsOf(kind, in.layout);
+/// What the backward of a layer holds beside values: gradients of the largest piece's result and
+/// input, of scores three tensors.
+Bytes gradientsOf(const LayerInput &in, const KindWork &kind) {
+  const Cuts &cuts = in.cuts;
   double largest = 0;
   for (const Product &p : kind.products) {
     const Cut &cut = p.isPicked ? cuts.routed : cuts.plain;
@@ -95,12 +101,12 @@ Bytes workingOf(const LayerInput &in, const KindWork &kind) {
       largest = std::max(largest, kScoreGradients * cuts.plain.gathered(s.queries) /
                                       static_cast<double>(s.queries.back().size) *
                                       static_cast<double>(in.layout.sequenceLength));
-  return above(wholeOf(in, kind), savedOf(in, kind)) + Bytes(largest);
+  return Bytes(largest);
 }
 
 /// Logits, while the loss is made of them.
 Bytes statisticOf(const LayerInput &in, const KindWork &kind) {
-  const Cut cut = cutsOf(kind, in.layout).plain;
+  const Cut &cut = in.cuts.plain;
   double most = 0;
   for (const Pass &pass : kind.passes)
     if (pass.kind == PassKind::Statistic)
@@ -110,7 +116,7 @@ Bytes statisticOf(const LayerInput &in, const KindWork &kind) {
 
 /// Elements of what `kind` takes from the first layer (tied embeddings), on a rank.
 double tiedOf(const LayerInput &in, const KindWork &first, const KindWork &kind) {
-  const Cut cut = cutsOf(kind, in.layout).plain;
+  const Cut &cut = in.cuts.plain;
   double elements = 0;
   for (const Weight &w : kind.weights)
     if (llvm::any_of(first.weights, [&](const Weight &o) { return o.symbol == w.symbol; }))
@@ -120,7 +126,7 @@ double tiedOf(const LayerInput &in, const KindWork &first, const KindWork &kind)
 
 /// Elements of the largest parameter of a layer on a rank.
 double largestWeightOf(const LayerInput &in, const KindWork &kind) {
-  const Cuts cuts = cutsOf(kind, in.layout);
+  const Cuts &cuts = in.cuts;
   double largest = 0;
   for (const Weight &w : kind.weights)
     largest = std::max(largest, (w.isPicked ? cuts.routed : cuts.plain).gathered(w.extents));
@@ -192,21 +198,22 @@ void addLayers(const StepInput &in, int64_t layer, int64_t count, RankLoad &load
 
 std::vector<LayerMemory> layerMemory(const ModelWork &work, const HostProfile &host,
                                      const Layout &layout) {
-  const LayerInput in{host, layout};
   const KindWork &first = work.kinds[work.layers.front()];
   std::vector<LayerMemory> memory;
-  if (host.packs) {
-    for (const KindWork &kind : work.kinds) {
+  for (const KindWork &kind : work.kinds) {
+    const LayerInput in{host, layout, cutsOf(kind, layout)};
+    if (host.packs) {
       memory.push_back(packedLayer(kind, host, layout));
-      memory.back().largestWeight = largestWeightOf(in, kind);
-      memory.back().tied = tiedOf(in, first, kind);
+    } else {
+      const Bytes kept(in.valueBytes() * keptOf(in, kind)), whole = wholeOf(in, kind);
+      const Bytes saved = savedOf(in, kind, kept, whole);
+      memory.push_back({saved, above(whole, saved) + gradientsOf(in, kind), kept,
+                        statisticOf(in, kind), Bytes()});
     }
-    return memory;
+    memory.back().largestWeight = largestWeightOf(in, kind);
+    if (&kind == &work.kinds[work.layers.back()])
+      memory.back().tied = tiedOf(in, first, kind);
   }
-  for (const KindWork &kind : work.kinds)
-    memory.push_back({savedOf(in, kind), workingOf(in, kind),
-                      Bytes(in.valueBytes() * keptOf(in, kind)), statisticOf(in, kind), Bytes(),
-                      largestWeightOf(in, kind), tiedOf(in, first, kind)});
   return memory;
 }
 

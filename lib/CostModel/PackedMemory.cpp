@@ -39,6 +39,10 @@ public:
       memory.saved = Bytes(given);
       memory.working = Bytes(given + read + rows + std::max(chain - done, others));
     }
+    if (layout.recompute == Recompute::Passes && !isLast()) {
+      memory.saved = Bytes(bytesOf(kind.dear, kind.dearStatistics));
+      memory.working = Bytes(given + againOf() + std::max(chain - done, others + rows));
+    }
     memory.statistic = Bytes((kWide + narrow) * statistic());
     memory.apart = Bytes(narrow * apart());
     return memory;
@@ -61,14 +65,30 @@ private:
     return layout.sequence ? cuts.plain.elements(kind.output) : cuts.plain.gathered(kind.output);
   }
 
-  /// What the statistic is made of is no part of it.
-  double readOf() const {
+  double bytesOf(const Saved &saved) const {
+    // What the statistic is made of is no part of it.
+    return isOfStatistic(saved.extents)
+               ? 0
+               : elements(saved.extents) * (saved.isStream ? kWide : narrow);
+  }
+
+  double bytesOf(const std::vector<Saved> &values, const std::vector<Extents> &rows) const {
+    double bytes = 0;
+    for (const Saved &saved : values)
+      bytes += bytesOf(saved);
+    for (const Extents &row : rows)
+      bytes += kWide * elements(row);
+    return bytes;
+  }
+
+  double readOf() const { return bytesOf(kind.saved, kind.statistics); }
+
+  /// What is made again of what is dear.
+  double againOf() const {
     double bytes = 0;
     for (const Saved &saved : kind.saved)
-      if (!isOfStatistic(saved.extents))
-        bytes += elements(saved.extents) * (saved.isStream ? kWide : narrow);
-    for (const Extents &row : kind.statistics)
-      bytes += kWide * elements(row);
+      if (!saved.isDear)
+        bytes += bytesOf(saved);
     return bytes;
   }
 

@@ -285,10 +285,17 @@ LayerPrices timeLayers(const ModelWork &work, const Device &device, const HostPr
   const KindWork &block = work.kinds[work.layers[work.layers.size() / 2]];
   prices.sent =
       cutsOf(block, layout).plain.gathered(block.output) / static_cast<double>(layout.tensor);
+  return withRecompute(work, prices, layout.recompute);
+}
+
+LayerPrices withRecompute(const ModelWork &work, const LayerPrices &prices, Recompute value) {
+  LayerPrices out{prices.times, prices.weights, {}, prices.sent};
+  for (LayerTimes &times : out.times)
+    times.recompute = times.again(value);
   // Embedding and head are not computed again.
   for (int edge : {work.layers.front(), work.layers.back()})
-    prices.times[edge].recompute = {};
-  return prices;
+    out.times[edge].recompute = {};
+  return out;
 }
 
 LayerPrices priceLayers(const ModelWork &work, const Device &device, const HostProfile &host,

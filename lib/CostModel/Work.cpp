@@ -1,6 +1,7 @@
 //===- Work.cpp - What a model computes, as pieces -------------------------===//
 
 #include "cleave/CostModel/Work.h"
+#include "cleave/Analysis/Dear.h"
 #include "cleave/Analysis/Layers.h"
 #include "dialects/Interfaces/Interfaces.h"
 #include "dialects/NN/NN.h"
@@ -68,10 +69,21 @@ public:
       readOp(&op);
     chainPasses();
     markLastProducts();
+    findKept();
     const DenseSet<Value> stream = findStream();
+    auto described = [&](Value value) {
+      return Saved{extentsOf(value.getType()), factors.contains(value), isInner(value),
+                   stream.contains(value), kept.contains(value)};
+    };
     for (Value value : saved)
-      work.saved.push_back({extentsOf(value.getType()), factors.contains(value), isInner(value),
-                            stream.contains(value)});
+      work.saved.push_back(described(value));
+    for (Value value : kept) {
+      work.dear.push_back(described(value));
+      // What is added to such a sum is not rounded either.
+      work.dear.back().isStream |= llvm::any_of(value.getUsers(), [&](Operation *user) {
+        return llvm::any_of(user->getResults(), [&](Value v) { return stream.contains(v); });
+      });
+    }
     return std::move(work);
   }
 
@@ -104,23 +116,12 @@ private:
     noteStatistics(op);
     if (isa<ContractionOpInterface, PickedContractionOpInterface>(op))
       return readProduct(op, rule);
-    if (isa<TokenOrderOpInterface>(op) && readScores(op, rule))
-      return;
+    if (const SmallVector<Value> rows = comparedRows(op); !rows.empty())
+      return readScores(op, rows);
     readPass(op, rule);
   }
 
-  /// An operator that compares tokens, and in which rows of a length that the result lacks are
-  /// read: keys, and values last. False, and nothing read, for any other.
-  bool readScores(Operation *op, const ShardingRule &rule) {
-    SmallVector<Value> rows;
-    for (auto [factors, value] : llvm::zip(rule.operands, op->getOperands()))
-      if (isActivation(value) && llvm::any_of(factors, [&](int f) {
-            return ShapedType::isDynamic(rule.factors[f].size) &&
-                   !llvm::is_contained(rule.results[0], f);
-          }))
-        rows.push_back(value);
-    if (rows.size() < 2)
-      return false;
+  void readScores(Operation *op, ArrayRef<Value> rows) {
     std::optional<int64_t> window;
     if (auto given = op->getAttrOfType<IntegerAttr>("window"))
       window = given.getInt();
@@ -129,7 +130,6 @@ private:
                            window});
     for (Value value : {op->getOperand(0), rows.front(), rows.back(), Value(op->getResult(0))})
       save(value);
-    return true;
   }
 
   void readProduct(Operation *op, const ShardingRule &rule) {
@@ -179,8 +179,36 @@ private:
   /// Results behind the first that nothing reads, until a backward does.
   void noteStatistics(Operation *op) {
     for (Value result : op->getResults().drop_front(std::min<size_t>(1, op->getNumResults())))
-      if (isActivation(result) && result.use_empty())
+      if (isActivation(result) && result.use_empty()) {
         work.statistics.push_back(extentsOf(result.getType()));
+        if (isDear(op))
+          work.dearStatistics.push_back(extentsOf(result.getType()));
+        noted.push_back(result);
+      }
+  }
+
+  /// What stays of all that the backward reads where dear results alone are kept: these, and what
+  /// comes in. What lies behind them is done again.
+  void findKept() {
+    DenseSet<Operation *> again;
+    SmallVector<Value> left(saved.begin(), saved.end());
+    llvm::append_range(left, noted);
+    // Gradients pick by the same indices.
+    for (Operation &op : function.getBody().front().without_terminator())
+      llvm::copy_if(op.getOperands(), std::back_inserter(left),
+                    [](Value value) { return !isTensorOfFloats(value.getType()); });
+    while (!left.empty()) {
+      const Value value = left.pop_back_val();
+      Operation *maker = value.getDefiningOp();
+      if (maker && !isDear(maker)) {
+        if (again.insert(maker).second)
+          llvm::append_range(left, maker->getOperands());
+      } else if (isActivation(value) && !llvm::is_contained(noted, value)) {
+        kept.insert(value);
+      }
+    }
+    for (auto [pass, op] : llvm::zip(work.passes, operators))
+      pass.isDoneAgain = again.contains(op);
   }
 
   /// What comes in, what is returned, and sums of several values.
@@ -315,7 +343,9 @@ private:
   DenseMap<Value, int> numbers, makers;
   DenseMap<Value, size_t> weightOf;
   DenseSet<Value> parameters, factors;
-  SetVector<Value> saved;
+  SetVector<Value> saved, kept;
+  /// What operators note.
+  SmallVector<Value> noted;
   /// That of each pass, and of each product.
   SmallVector<Operation *> operators, productOps;
 };

@@ -25,7 +25,7 @@ const std::vector<ChoiceField> &choiceFields() {
       {"zero_group", [](const Choice &c) { return std::to_string(c.zeroGroup); }, "0"},
       {"sp", [](const Choice &c) { return std::string(c.sequence ? "1" : "0"); }, "0"},
       {"vocab", [](const Choice &c) { return std::string(c.vocabulary ? "1" : "0"); }, "1"},
-      {"recompute", [](const Choice &c) { return std::string(c.recompute ? "full" : "none"); },
+      {"recompute", [](const Choice &c) { return std::string(recomputeName(c.recompute)); },
        "none"},
       {"overlap", [](const Choice &c) { return std::string(c.overlap ? "1" : "0"); }, "0"},
       {"micro_batch", [](const Choice &c) { return std::to_string(c.microBatch); }, "1"},
@@ -169,7 +169,9 @@ Choice choiceOf(plan::SolutionOp solution) {
     cutsVocabulary |= static_cast<bool>(assign.getFactors().get("vocab"));
   }
   choice.vocabulary = choice.tp == 1 || cutsVocabulary;
-  choice.recompute = static_cast<bool>(plan::entry<plan::RecomputeOp>(solution));
+  // A plan that keeps other paths is nearest to what keeps some.
+  if (auto recompute = plan::entry<plan::RecomputeOp>(solution))
+    choice.recompute = recompute.getSaved().empty() ? Recompute::Full : Recompute::Selective;
   choice.overlap = static_cast<bool>(plan::entry<plan::OverlapOp>(solution));
   readSharing(solution, axes, choice);
   return choice;

@@ -1,5 +1,6 @@
 //===- FromPins.cpp - A plan for a request ---------------------------------===//
 
+#include "cleave/Analysis/Dear.h"
 #include "dialects/NN/NN.h"
 #include "lib/Planner/Chunks.h"
 #include "lib/Planner/Policy.h"
@@ -240,15 +241,20 @@ static void writeKinds(OpBuilder &b, Location loc, ModuleOp model, const Policy 
     plan::AssignOp::create(b, loc, b.getStringAttr(kind), path, toDictionary(b, assignment));
 }
 
-/// Kinds that are called for several layers keep nothing but what they are given.
-static void writeRecompute(OpBuilder &b, Location loc, ModuleOp model) {
+/// Kinds that are called for several layers keep what they are given, and their dear results where
+/// `keepsSome`.
+static void writeRecompute(OpBuilder &b, Location loc, ModuleOp model, bool keepsSome) {
   llvm::SmallSetVector<StringRef, 4> kinds;
   model.walk([&](func::CallOp call) {
     if (call->getParentOfType<RepeatOpInterface>())
       kinds.insert(call.getCallee());
   });
-  for (StringRef kind : kinds)
-    plan::RecomputeOp::create(b, loc, kind, b.getStrArrayAttr({}));
+  for (StringRef kind : kinds) {
+    SmallVector<StringRef> kept;
+    if (keepsSome)
+      kept = dearPaths(model.lookupSymbol<func::FuncOp>(kind));
+    plan::RecomputeOp::create(b, loc, kind, b.getStrArrayAttr(kept));
+  }
 }
 
 /// Whether exchanges that nobody asked to be beside the computation are so: where they wait for a
@@ -346,8 +352,9 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
   writeKinds(b, loc, model, policy);
   if (rt::Status s = writeOverlap(b, loc, request, degrees, pipeline->ranks); !s.ok())
     return s;
-  if (request.pins.recompute.value_or(false))
-    writeRecompute(b, loc, model);
+  if (const Recompute again = request.pins.recompute.value_or(Recompute::None);
+      again != Recompute::None)
+    writeRecompute(b, loc, model, again == Recompute::Selective);
   if (rt::Status s = writePrecision(b, loc, model, request); !s.ok())
     return s;
   writeChunks(solution, model);

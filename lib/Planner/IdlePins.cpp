@@ -22,12 +22,14 @@ std::vector<std::string> idlePins(ModuleOp model, const PlanRequest &request) {
     void (*drop)(Pins &);
   };
   const Pins &pins = request.pins;
+  const Recompute recompute = pins.recompute.value_or(Recompute::None);
   const Choice choices[] = {
       {"zero=" + std::to_string(pins.zero.value_or(0)), pins.zero.value_or(0) > 0,
        [](Pins &p) { p.zero = 0, p.zeroGroup.reset(); }},
       {"sp=1", pins.sequence.value_or(false), [](Pins &p) { p.sequence = false; }},
       {"vocab=1", pins.vocabulary.value_or(false), [](Pins &p) { p.vocabulary = false; }},
-      {"recompute=full", pins.recompute.value_or(false), [](Pins &p) { p.recompute = false; }},
+      {std::string("recompute=") + recomputeName(recompute), recompute != Recompute::None,
+       [](Pins &p) { p.recompute = Recompute::None; }},
   };
   std::vector<std::string> idle;
   std::string asked;

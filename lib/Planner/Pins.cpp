@@ -64,6 +64,19 @@ static rt::Status setPrecision(Pins &pins, StringRef key, StringRef value) {
       .suggest(key.str() + "=bf16");
 }
 
+static rt::Status setRecompute(Pins &pins, StringRef value) {
+  const auto *known = llvm::find(kRecomputeNames, value);
+  if (known == kRecomputeNames.end())
+    return rt::userError("plan.bad_pin", "--pin recompute is none, selective or full")
+        .withGiven("recompute=" + value.str())
+        .withRule("recompute is none (keep what the backward reads), selective (keep results of "
+                  "products and attention) or full (keep the inputs of layers); a plan may name "
+                  "the paths to keep")
+        .suggest("recompute=selective");
+  pins.recompute = static_cast<Recompute>(known - kRecomputeNames.begin());
+  return rt::Status::success();
+}
+
 static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
   if (key.starts_with("precision."))
     return setPrecision(pins, key, value);
@@ -82,16 +95,8 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
     error.suggestions.push_back(near ? *near : "dp=1,tp=1");
     return error;
   }
-  if (key == "recompute") {
-    if (value != "none" && value != "full")
-      return rt::userError("plan.bad_pin", "--pin recompute is none or full")
-          .withGiven("recompute=" + value.str())
-          .withRule("recompute is none (keep what the backward reads) or full (keep the inputs of "
-                    "layers); a plan may name the paths to keep")
-          .suggest("recompute=full");
-    pins.recompute = value == "full";
-    return rt::Status::success();
-  }
+  if (key == "recompute")
+    return setRecompute(pins, value);
   if (key == "schedule")
     return setSchedule(pins, value);
   auto n = number(key, value, flag || key == "zero" ? 0 : 1);

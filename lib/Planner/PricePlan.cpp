@@ -1,6 +1,8 @@
 //===- PricePlan.cpp - What a plan at hand takes -----------------------------===//
 
 #include "cleave/Planner/PricePlan.h"
+#include "cleave/Analysis/Dear.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace cleave {
 
@@ -36,6 +38,21 @@ std::optional<PricedChoice> priceOf(const SearchProblem &problem, plan::Solution
   if (brokenRule(problem, choice))
     return std::nullopt;
   return priceWithStages(problem, choice, stageBeginsOf(solution));
+}
+
+std::string keptOtherwise(plan::SolutionOp solution, mlir::ModuleOp model) {
+  if (choiceOf(solution).recompute != Recompute::Selective)
+    return "";
+  for (auto recompute : solution.getOps<plan::RecomputeOp>()) {
+    auto kind = model.lookupSymbol<mlir::func::FuncOp>(recompute.getKind());
+    llvm::StringSet<> kept;
+    kept.insert_range(recompute.getSaved().getAsValueRange<mlir::StringAttr>());
+    const auto dear = kind ? dearPaths(kind) : llvm::SmallVector<llvm::StringRef>();
+    if (kept.size() != dear.size() ||
+        llvm::any_of(dear, [&](llvm::StringRef path) { return !kept.contains(path); }))
+      return recompute.getKind().str();
+  }
+  return "";
 }
 
 } // namespace cleave

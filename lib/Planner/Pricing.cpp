@@ -28,6 +28,18 @@ std::vector<int64_t> PricedChoice::stageSizes() const {
   return sizes;
 }
 
+static cost::Recompute costOf(Recompute value) {
+  switch (value) {
+  case Recompute::None:
+    return cost::Recompute::None;
+  case Recompute::Selective:
+    return cost::Recompute::Passes;
+  case Recompute::Full:
+    return cost::Recompute::All;
+  }
+  llvm_unreachable("all values are above");
+}
+
 cost::Layout layoutOf(const SearchProblem &problem, const Choice &choice) {
   cost::Layout layout;
   layout.devices = problem.request.ranks;
@@ -53,7 +65,7 @@ cost::Layout layoutOf(const SearchProblem &problem, const Choice &choice) {
     layout.blockScaled = problem.operands->blockScaled;
     layout.gathered = problem.operands->gathered;
   }
-  layout.recompute = choice.recompute ? cost::Recompute::All : cost::Recompute::None;
+  layout.recompute = costOf(choice.recompute);
   return layout;
 }
 
@@ -67,8 +79,14 @@ const cost::HostProfile &Pricing::hostOf(const Choice &choice) const {
 }
 
 Pricing::LayerKey Pricing::layerKey(const Choice &c) {
-  return {c.tp,       c.cp,         c.ep,        c.microBatch,
-          c.sequence, c.vocabulary, c.recompute, dealsExpertsOverTensor(c)};
+  return {c.tp,
+          c.cp,
+          c.ep,
+          c.microBatch,
+          c.sequence,
+          c.vocabulary,
+          static_cast<int64_t>(c.recompute),
+          dealsExpertsOverTensor(c)};
 }
 
 Pricing::Layers &Pricing::layersAt(const Choice &c) {
@@ -77,10 +95,16 @@ Pricing::Layers &Pricing::layersAt(const Choice &c) {
   if (lastLayers && lastKey == key)
     return *lastLayers;
   auto [it, fresh] = layers.try_emplace(key);
-  if (fresh)
+  if (fresh && c.recompute == Recompute::None) {
     it->second.prices =
         cost::timeLayers(problem.work, c.microBatch == kHugeMicroBatch ? best : problem.device,
                          problem.host, layoutOf(problem, c));
+  } else if (fresh) {
+    Choice keeping = c;
+    keeping.recompute = Recompute::None;
+    it->second.prices =
+        cost::withRecompute(problem.work, layersAt(keeping).prices, costOf(c.recompute));
+  }
   lastKey = key;
   lastLayers = &it->second;
   return it->second;

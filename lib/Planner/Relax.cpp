@@ -78,7 +78,7 @@ std::vector<Constraint> constraintsOf(const SearchProblem &problem) {
   number("sp", pins.sequence, [](P &p, size_t) { p.request.pins.sequence.reset(); });
   number("vocab", pins.vocabulary, [](P &p, size_t) { p.request.pins.vocabulary.reset(); });
   if (pins.recompute)
-    all.push_back({*pins.recompute ? "recompute=full" : "recompute=none",
+    all.push_back({std::string("recompute=") + recomputeName(*pins.recompute),
                    [](P &p, size_t) { p.request.pins.recompute.reset(); }});
   number("overlap", pins.overlap, [](P &p, size_t) { p.request.pins.overlap.reset(); });
   number("micro_batch", pins.microBatch, [](P &p, size_t) { p.request.pins.microBatch.reset(); });

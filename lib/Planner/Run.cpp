@@ -6,7 +6,7 @@
 namespace cleave {
 
 StepOperations operationsOf(const cost::ModelWork &work, int64_t length, int64_t sequences,
-                            bool recompute) {
+                            Recompute recompute) {
   cost::Cut whole;
   whole.open = {{"batch", static_cast<double>(sequences)},
                 {"sequence", static_cast<double>(length)}};
@@ -31,7 +31,7 @@ StepOperations operationsOf(const cost::ModelWork &work, int64_t length, int64_t
     const double layer = forward[work.layers[i]];
     out.model += 3 * layer;
     const bool isEdge = i == 0 || i + 1 == work.layers.size();
-    out.executed += (recompute && !isEdge ? 4 : 3) * layer;
+    out.executed += (recompute == Recompute::Full && !isEdge ? 4 : 3) * layer;
   }
   return out;
 }

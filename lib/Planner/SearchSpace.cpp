@@ -219,6 +219,7 @@ void SearchSpace::meshes(Visit visit) const {
 void SearchSpace::families(Visit visit) const {
   meshes([&](const Choice &mesh) {
     const std::vector<bool> both = {false, true}, off = {false}, on = {true};
+    const std::vector<Recompute> ways = {Recompute::None, Recompute::Selective, Recompute::Full};
     std::vector<int64_t> experts = {1};
     if (problem.limits.experts)
       experts = divisorsOf(problem.limits.experts);
@@ -227,7 +228,7 @@ void SearchSpace::families(Visit visit) const {
     for (int64_t ep : pinned(experts, pins.experts))
       for (bool sequence : pinned(cuts ? both : off, pins.sequence))
         for (bool vocabulary : pinned(cuts ? both : on, pins.vocabulary))
-          for (bool recompute : pinned(both, pins.recompute)) {
+          for (Recompute recompute : pinned(ways, pins.recompute)) {
             c.ep = ep;
             c.sequence = sequence;
             c.vocabulary = vocabulary;

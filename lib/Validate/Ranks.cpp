@@ -26,6 +26,8 @@ static const char *nameOf(cost::Recompute recompute) {
     return "every second layer";
   case cost::Recompute::EveryThird:
     return "every third layer";
+  case cost::Recompute::Passes:
+    return "selective";
   case cost::Recompute::All:
     return "full";
   }

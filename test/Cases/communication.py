@@ -56,6 +56,25 @@ class Communication(harness.Case):
             self.assertEqual(sums, {kind: sum_["bytes"] for kind, sum_ in table["kinds"].items()})
             self.assertEqual(sum(sums.values()), sum(s["bytes"] for s in table["axes"].values()))
 
+    def test_selective_recomputation_exchanges_nothing_again(self):
+        """What is kept lies as its sums leave it: per kind and axes the bytes are those without."""
+        for model, ranks, pins in (("t0", 2, "tp=2"), ("t0", 2, "tp=2,sp=1"), ("t0", 2, "cp=2"),
+                                   ("t0", 4, "dp=2,tp=2,sp=1,zero=1"), ("t0", 2, "dp=2,zero=3"),
+                                   ("gpt2-mini", 2, "tp=2"), ("gpt2-mini", 2, "tp=2,sp=1"),
+                                   ("gemma2-mini", 2, "tp=2,sp=1"), ("olmo2-mini", 2, "tp=2"),
+                                   ("gpt-oss-mini", 2, "dp=2,ep=2"), ("t0-moe", 2, "dp=2,ep=2"),
+                                   ("t0-moe", 4, "dp=2,tp=2,ep=4,sp=1")):
+            with self.subTest(model=model, pins=pins):
+                sums = []
+                for value in ("none", "selective"):
+                    found = {}
+                    for row in self.rows(ranks, f"{pins},recompute={value}", model):
+                        key = row["kind"], tuple(row["axes"])
+                        found[key] = found.get(key, 0) + row["total"]
+                    sums.append(found)
+                self.assertTrue(sums[0])
+                self.assertEqual(*sums)
+
     def test_a_resumed_run_counts_its_own_steps(self):
         binary = self.compiled(golden("t0", "config.json"), 2, "tp=2")
         saved, data = self.fresh("saved"), golden("t0", "tokens.bin")

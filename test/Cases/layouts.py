@@ -298,16 +298,22 @@ class Layouts(harness.Case):
                          self.first_steps("4:dp=4,zero=2", steps=5, precision="bf16"))
 
     def test_recompute_holds_less_and_changes_little(self):
-        """Between forward and backward only what layers are given is kept."""
+        """Between forward and backward only what layers are given is kept, or products besides."""
         arenas = []
-        for pins in ("recompute=none", "recompute=full"):
+        for pins in ("recompute=none", "recompute=selective", "recompute=full"):
             done = harness.run(self.compile_command(harness.config(), 1, pins) + ["--emit=image"])
             self.assertEqual(done.returncode, 0, done.stderr)
             arenas.append(next(s["bytes"] for s in json.loads(done.stdout)["segments"]
                                if s["name"] == "arena"))
-        self.assertLess(arenas[1], 0.6 * arenas[0])
-        self.assertSteps(self.first_steps("1:recompute=full", steps=5),
-                         self.first_steps("1", steps=5), 1e-6, 1e-6)
+        self.assertLess(arenas[2], 0.6 * arenas[0])
+        self.assertLess(arenas[1], 0.8 * arenas[0])
+        self.assertGreater(arenas[1], arenas[2])
+        for layout in ("1", "2:tp=2,sp=1", "2:pp=2,micro_batch=2,schedule=zb-h1", "2:dp=2,zero=3"):
+            kept = self.first_steps(layout, steps=5)
+            for value in ("selective", "full"):
+                with self.subTest(layout=layout, value=value):
+                    pins = layout + ("," if ":" in layout else ":") + f"recompute={value}"
+                    self.assertSteps(self.first_steps(pins, steps=5), kept, 1e-6, 1e-6)
 
     def test_zero_saves_and_goes_on_under_any_stage(self):
         """Moments in shares are saved in global coordinates: another stage goes on from them."""

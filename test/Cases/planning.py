@@ -405,6 +405,72 @@ class Planning(harness.Case):
         self.assertEqual(changed - {"fixed"}, {"data exchanges"})
         self.assertLess(fast["data exchanges"], slow["data exchanges"])
 
+    def test_j02_recomputation_of_175b(self):
+        """Full recomputation adds one forward, that of passes far less, and products none."""
+        found = {}
+        for value in ("none", "selective", "full"):
+            found[value] = self.plan(
+                GPT3, "dgx-a100:128", "--seq-len", "2048", "--global-batch", "1536", "--set",
+                "dropout=0", "--allow-over-budget", "--pin",
+                f"tp=8,pp=16,vp=1,schedule=1f1b,cp=1,sp=1,zero=1,micro_batch=1,recompute={value}")
+        plans = {value: answer["plan"] for value, answer in found.items()}
+        self.assertEqual({v: p["layout"]["recompute"] for v, p in plans.items()}, {v: v for v in plans})
+        again = {value: plan["parts"]["recomputation"] for value, plan in plans.items()}
+        parts = plans["none"]["parts"]
+        # A third of what is computed, where the backward takes two thirds; passes take 1.7 times
+        # as long in the backward, attention 2.5 times.
+        forward = parts["products"] / 3 + parts["attention"] / 3.5 + parts["passes over memory"] / 2.7
+        self.assertEqual(again["none"], 0)
+        self.assertAlmostEqual(again["full"] / (forward + parts["tensor exchanges"] / 2), 1, delta=0.1)
+        self.assertGreater(again["selective"], 0)
+        self.assertLess(again["selective"], 0.2 * again["full"])
+        self.assertLess(again["selective"], parts["passes over memory"] / 2.7)
+        steps = [plans[value]["step"] for value in ("none", "selective", "full")]
+        self.assertEqual(steps, sorted(steps))
+        memory = [plans[value]["memory"] for value in ("full", "selective", "none")]
+        self.assertEqual(memory, sorted(memory))
+        # In widths of the model: without, what comes in, twice a norm's result and queries, keys,
+        # values, what attention makes, the sum behind it, 4 before and 4 behind the activation;
+        # with, what comes in, queries, keys, values, what attention makes and what is made of it,
+        # and 4.
+        activations = [plans[value]["memory_of_places"][4]["activations"]
+                       for value in ("full", "selective", "none")]
+        self.assertAlmostEqual(activations[1] / activations[2], 10 / 16, delta=0.01)
+        self.assertAlmostEqual(activations[0] / activations[2], 1 / 16, delta=0.01)
+        executed = {value: answer["operations"]["executed"] / answer["operations"]["exact"]
+                    for value, answer in found.items()}
+        self.assertEqual(executed["selective"], 1)
+        self.assertGreater(executed["full"], 1.3)
+
+    def test_j02_a_set_of_paths_is_recognised(self):
+        """By `diff` and `explain`, which say so where it is another than that of a value."""
+        path = self.written(config(), "config")
+        plans = {}
+        for value in ("selective", "full"):
+            plans[value] = self.path(f"{value}.mlir")
+            done = run([CLEAVE, "plan", path, "--cluster", "local:2", "--seq-len", "32", "--pin",
+                        f"tp=2,recompute={value}", "-o", plans[value]])
+            self.assertEqual(done.returncode, 0, done.stderr)
+        changed = run([CLEAVE, "diff", plans["full"], plans["selective"]])
+        self.assertRegex(changed.stdout, r"recompute: full → selective")
+        done = json.loads(run([CLEAVE, "explain", plans["selective"], "--json"]).stdout)
+        self.assertTrue(done["at_hand"]["is_best"])
+        self.assertNotIn("kept_otherwise", done["at_hand"])
+        why = json.loads(run([CLEAVE, "explain", plans["selective"], "--why-not", "recompute=none",
+                              "--json"]).stdout)
+        self.assertEqual(why["compared"][0]["best"]["layout"]["recompute"], "none")
+        with open(plans["selective"], encoding="utf-8") as file:
+            text = file.read()
+        with open(plans["full"], "w", encoding="utf-8") as file:
+            file.write(text.replace('"mlp.up", ', ""))
+        other = json.loads(run([CLEAVE, "explain", plans["full"], "--json"]).stdout)
+        self.assertEqual(other["at_hand"]["kept_otherwise"], "block")
+        self.assertFalse(other["at_hand"]["is_best"])
+        self.assertIn('keeps other results of "block"', run([CLEAVE, "explain", plans["full"]]).stdout)
+        found = self.plan(config(), "local:2", "--seq-len", "32", "--global-batch", "8", "--pin",
+                          "recompute=selective", "--forbid", "recompute", fails=True)
+        self.assertEqual(found["kind"], "plan.infeasible")
+
     def test_j06_no_flags_give_the_best(self):
         for ranks in (1, 2, 4, 8):
             found = self.best_of_all(config(), ranks, "--seq-len", "32", "--global-batch", "8")

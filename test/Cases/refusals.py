@@ -56,7 +56,8 @@ class Refusals(harness.Case):
             ("zero_group=2", "plan.bad_pin", "zero_group=2", "zero=1"),
             ("zero=1,zero_group=3", "plan.bad_pin", "zero_group=3", "zero_group=4"),
             ("zero=1,cp=2,zero_group=1", "plan.bad_pin", "cp=2", "zero_group=4"), ("schedule=gpipe", "plan.bad_pin", "pp=2"),
-            ("recompute=some", "plan.bad_pin", "recompute=some"))
+            ("recompute=some", "plan.bad_pin", "recompute=some", "none, selective or full",
+             "recompute=selective"))
         self.check_pins(("tp=5", "plan.heads_indivisible"), ranks=5)
         self.check_pins(("ep=3", "plan.experts_indivisible", "ep=3", "dp=4", "experts=4"),
                         ("ep=8", "plan.ep_gt_ranks", "ep=8", "ep one of 1, 2, 4"), ("ep=0", "plan.bad_pin"),

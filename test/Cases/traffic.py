@@ -20,6 +20,7 @@ LAYOUTS = (
     ("t0", 2, "dp=2,zero=1"),
     ("t0-tied", 3, "dp=3,zero=2,micro_batch=1"),
     ("t0", 4, "dp=2,tp=2,zero=3,recompute=full,micro_batch=2"),
+    ("gpt2-mini", 4, "dp=2,tp=2,sp=1,recompute=selective,micro_batch=2"),
     ("t0-tied", 2, "pp=2,micro_batch=2"),
     ("t0", 4, "pp=2,tp=2,sp=1,micro_batch=2"),
     ("t0", 4, "pp=2,dp=2,zero=2,schedule=zb-h1,micro_batch=1"),

@@ -94,7 +94,7 @@ def pins(layout):
     given += [f"{key}={layout[key]}" for key in ("zero", "ep", "sp") if layout[key] > (key == "ep")]
     given += ["vocab=0"] if not layout["vocab"] else []
     given += [f"zero_group={layout['zero_group']}"] if layout["zero_group"] else []
-    given += ["recompute=full"] if layout["recompute"] == "full" else []
+    given += [f"recompute={layout['recompute']}"] if layout["recompute"] != "none" else []
     if layout["schedule"]:
         given.append(f"schedule={layout['schedule']}")
     return ",".join([*given, f"micro_batch={layout['micro_batch']}"])

@@ -29,7 +29,7 @@ static void addVariants(std::vector<Layout> &out, int64_t dp, int64_t cp, int64_
   for (bool sequence : {false, true})
     for (bool vocabulary : {true, false})
       for (int64_t zero : {0, 1, 2, 3})
-        for (bool recompute : {false, true})
+        for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full})
           for (int64_t micro : {1, 2}) {
             if ((tp == 1 && (sequence || !vocabulary)) || (dp * cp == 1 && zero > 0) ||
                 each % micro)
@@ -48,8 +48,9 @@ static void addVariants(std::vector<Layout> &out, int64_t dp, int64_t cp, int64_
             layout.name = "dp" + std::to_string(dp) + "_cp" + std::to_string(cp) + "_tp" +
                           std::to_string(tp) + (sequence ? "_sp" : "") +
                           (vocabulary ? "" : "_novocab") + "_zero" + std::to_string(zero) +
-                          (recompute ? "_recompute" : "") + "_micro" + std::to_string(micro) +
-                          (kind == 1 ? "_tokens" : "") + (kind == 2 ? "_blocks" : "");
+                          "_recompute_" + recomputeName(recompute) + "_micro" +
+                          std::to_string(micro) + (kind == 1 ? "_tokens" : "") +
+                          (kind == 2 ? "_blocks" : "");
             out.push_back(layout);
           }
 }
@@ -64,7 +65,7 @@ static void addPipelines(std::vector<Layout> &out, int64_t pp, int64_t dp, int64
   int64_t batch = batchFor(dp), each = batch / dp;
   for (bool sequence : {false, true})
     for (int64_t zero : {0, 1, 2, 3})
-      for (bool recompute : {false, true})
+      for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full})
         for (const char *schedule : schedules) {
           Layout layout{"", dp, tp, sequence};
           layout.vp = schedule == std::string("interleaved") ? 2 : 1;
@@ -85,9 +86,8 @@ static void addPipelines(std::vector<Layout> &out, int64_t pp, int64_t dp, int64
             layout.vocabularyPieces = 3;
           layout.name = "pp" + std::to_string(pp) + "_" + schedule + "_dp" + std::to_string(dp) +
                         "_cp" + std::to_string(cp) + "_tp" + std::to_string(tp) +
-                        (sequence ? "_sp" : "") + "_zero" + std::to_string(zero) +
-                        (recompute ? "_recompute" : "") + "_micro" +
-                        std::to_string(layout.microBatches);
+                        (sequence ? "_sp" : "") + "_zero" + std::to_string(zero) + "_recompute_" +
+                        recomputeName(recompute) + "_micro" + std::to_string(layout.microBatches);
           out.push_back(layout);
         }
 }
@@ -129,7 +129,7 @@ static std::vector<Layout> expertLayouts() {
     layout.cp = cp;
     layout.experts = ep;
     layout.zero = zero;
-    layout.recompute = number % 5 < 2;
+    layout.recompute = static_cast<Recompute>(number % 5 % 3);
     layout.schedule = pp > 1 ? schedules[number % 3] : "1f1b";
     layout.microBatches = pp > 1 || number % 4 == 1 ? layout.batch / dp : 1;
     layout.name = (pp > 1 ? "pp" + std::to_string(pp) + "_" + layout.schedule + "_" : "") + "dp" +

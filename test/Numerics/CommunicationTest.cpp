@@ -200,7 +200,8 @@ PlanRequest randomRequest(std::mt19937 &random) {
   pins.sequence = random() % 2;
   pins.vocabulary = random() % 4 != 0;
   pins.zero = pick(0, 1, 2, 3);
-  pins.recompute = random() % 4 == 0;
+  pins.recompute = std::array{Recompute::None, Recompute::None, Recompute::Selective,
+                              Recompute::Full}[random() % 4];
   pins.overlap = random() % 2;
   const int64_t micro = pick(1, 2), micros = pick(1, 2, 4, 5);
   pins.microBatch = micro;

@@ -112,7 +112,7 @@ static std::vector<Layout> pipelines() {
   add("_zbh1", 2, 4, {.schedule = "zb-h1"});
   add("_zbh1_tp2_sp", 3, 4, {.tp = 2, .sequence = true, .schedule = "zb-h1"});
   add("_zbh1_dp2_zero2_recompute", 2, 2,
-      {.dp = 2, .zero = 2, .recompute = true, .schedule = "zb-h1"});
+      {.dp = 2, .zero = 2, .recompute = Recompute::Full, .schedule = "zb-h1"});
   add("_zbh1_tokens", 2, 2, {.batchPieces = 4, .sequencePieces = 2, .schedule = "zb-h1"});
   add("", 3, 2, {});
   add("", 4, 8, {});
@@ -126,10 +126,12 @@ static std::vector<Layout> pipelines() {
   add("_cp3_tp2_sp", 2, 2, {.tp = 2, .sequence = true, .cp = 3});
   add("_dp2_zero1", 2, 2, {.dp = 2, .zero = 1});
   add("_dp2_tp2_zero2", 2, 2, {.dp = 2, .tp = 2, .zero = 2});
-  add("_dp2_zero3_recompute", 3, 2, {.dp = 2, .zero = 3, .recompute = true});
+  add("_zbh1_tp2_sp_selective", 2, 2,
+      {.tp = 2, .sequence = true, .recompute = Recompute::Selective, .schedule = "zb-h1"});
+  add("_dp2_zero3_recompute", 3, 2, {.dp = 2, .zero = 3, .recompute = Recompute::Full});
   add("_tokens", 2, 2, {.batchPieces = 4, .sequencePieces = 4});
   add("_vocab3", 2, 2, {.dp = 2, .vocabularyPieces = 3});
-  add("_tp2_novocab_recompute", 2, 4, {.tp = 2, .vocabulary = false, .recompute = true});
+  add("_tp2_novocab_recompute", 2, 4, {.tp = 2, .vocabulary = false, .recompute = Recompute::Full});
   return out;
 }
 
@@ -146,7 +148,7 @@ static void addContexts(std::vector<Layout> &out) {
   add(3, {"_tp2_sp", 1, 2, true});
   add(2, {"_dp2_tp2_sp_micro2", 2, 2, true, true, 2});
   add(4, {"_tp2_novocab", 1, 2, false, false});
-  add(2, {"_tp4_sp_recompute", 1, 4, true, true, 1, 1, 1, 0, true});
+  add(2, {"_tp4_sp_recompute", 1, 4, true, true, 1, 1, 1, 0, Recompute::Full});
   add(2, {"_zero1", 1, 1, false, true, 1, 1, 1, 1});
   add(3, {"_dp2_zero2", 2, 1, false, true, 1, 1, 1, 2});
   add(2, {"_dp2_tp2_sp_zero3", 2, 2, true, true, 1, 1, 1, 3});
@@ -199,7 +201,7 @@ static std::vector<Layout> layouts() {
         Layout{"dp2_tp2_sp_vocab5", 2, 2, true}, Layout{"tp4_novocab_vocab7", 1, 4, false, false},
         Layout{"dp2_zero1_vocab4", 2, 1, false, true, 1, 1, 1, 1},
         Layout{"dp2_tp1_zero3_vocab6", 2, 1, false, true, 1, 1, 1, 3},
-        Layout{"recompute_vocab2", 1, 1, false, true, 1, 1, 1, 0, true}}) {
+        Layout{"recompute_vocab2", 1, 1, false, true, 1, 1, 1, 0, Recompute::Full}}) {
     l.vocabularyPieces = l.name.back() - '0';
     out.push_back(l);
   }
@@ -219,8 +221,8 @@ static std::vector<Layout> layouts() {
                  .zero = 2,
                  .zeroGroup = 2});
   out.push_back({.name = "dp2_cp2_zero3_groups_of_2", .dp = 2, .zero = 3, .cp = 2, .zeroGroup = 2});
-  out.push_back({"recompute", 1, 1, false, true, 1, 1, 1, 0, true});
-  out.push_back({"dp2_tp2_sp_zero3_recompute", 2, 2, true, true, 1, 1, 1, 3, true});
+  out.push_back({"recompute", 1, 1, false, true, 1, 1, 1, 0, Recompute::Full});
+  out.push_back({"dp2_tp2_sp_zero3_recompute", 2, 2, true, true, 1, 1, 1, 3, Recompute::Full});
   return out;
 }
 
@@ -261,7 +263,7 @@ static std::vector<Layout> expertLayouts() {
               1,
               1,
               zero,
-              true};
+              Recompute::Full};
     layout.experts = 4;
     out.push_back(layout);
   }
@@ -364,7 +366,7 @@ static std::vector<Layout> balancedLayouts() {
   add("_interleaved", 3, 4, {.vp = 2});
   add("_zbh1", 3, 4, {.schedule = "zb-h1"});
   add("_zbh1_dp2_ep2_zero2_recompute", 2, 2,
-      {.dp = 2, .zero = 2, .recompute = true, .schedule = "zb-h1", .experts = 2});
+      {.dp = 2, .zero = 2, .recompute = Recompute::Full, .schedule = "zb-h1", .experts = 2});
   add("_tp2_ep2_sp", 2, 2, {.tp = 2, .sequence = true, .experts = 2});
   add("_each_layer", 7, 2, {});
   add("_term_before_the_head", 2, 4, {.stageSizes = {6, 1}});
@@ -398,7 +400,7 @@ static std::vector<Layout> layoutsBeside() {
        .sequence = true,
        .microBatches = 2,
        .zero = 1,
-       .recompute = true},
+       .recompute = Recompute::Full},
       {.name = "dp2_micro2_pieces",
        .dp = 2,
        .microBatches = 2,
@@ -482,7 +484,8 @@ TEST(Ragged, EveryLayoutDividesByTheTargetsThatCount) {
 // Computing a value again is the same arithmetic: not one bit differs, in float64 nor as a
 // binary rounds.
 TEST(Recompute, ChangesNoBit) {
-  for (const char *model : {"t0", "t0-moe", "gpt2-mini", "deepseek-v3-mini"})
+  for (const char *model :
+       {"t0", "t0-moe", "gpt2-mini", "deepseek-v3-mini", "gemma2-mini", "gpt-oss-mini"})
     for (bool narrow : {false, true})
       for (Layout layout :
            {Layout{"one"}, Layout{"tp2_sp", 1, 2, true}, Layout{"dp2_zero3", 2, 1}}) {
@@ -490,13 +493,16 @@ TEST(Recompute, ChangesNoBit) {
         layout.narrow = narrow;
         layout.zero = layout.dp > 1 ? 3 : 0;
         const StepResult kept = runStep0(model, layout);
-        layout.recompute = true;
-        const StepResult again = runStep0(model, layout);
-        EXPECT_EQ(again.loss, kept.loss);
-        EXPECT_EQ(again.norm, kept.norm);
-        ASSERT_EQ(again.gradients.size(), kept.gradients.size());
-        for (const auto &[name, gradient] : kept.gradients)
-          EXPECT_EQ(again.gradients.at(name).data, gradient.data) << name;
+        for (Recompute recompute : {Recompute::Selective, Recompute::Full}) {
+          SCOPED_TRACE(recomputeName(recompute));
+          layout.recompute = recompute;
+          const StepResult again = runStep0(model, layout);
+          EXPECT_EQ(again.loss, kept.loss);
+          EXPECT_EQ(again.norm, kept.norm);
+          ASSERT_EQ(again.gradients.size(), kept.gradients.size());
+          for (const auto &[name, gradient] : kept.gradients)
+            EXPECT_EQ(again.gradients.at(name).data, gradient.data) << name;
+        }
       }
 }
 
@@ -538,7 +544,7 @@ TEST(Bf16, StaysNearTheGoldenStep0) {
   const Layout layouts[] = {{.name = "one rank", .narrow = true},
                             {.name = "tp2_sp", .tp = 2, .sequence = true, .narrow = true},
                             {.name = "dp2_zero3", .dp = 2, .zero = 3, .narrow = true},
-                            {.name = "recompute", .recompute = true, .narrow = true},
+                            {.name = "recompute", .recompute = Recompute::Full, .narrow = true},
                             {.name = "pieces", .batchPieces = 2, .narrow = true},
                             {.name = "vocabulary", .vocabularyPieces = 3, .narrow = true},
                             {.name = "cp2", .cp = 2, .narrow = true},

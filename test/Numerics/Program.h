@@ -24,7 +24,7 @@ struct Layout {
   int64_t batchPieces = 1, sequencePieces = 1;
   /// Stage of ZeRO.
   int64_t zero = 0;
-  bool recompute = false;
+  Recompute recompute = Recompute::None;
   /// Only the first `raggedLength` targets of a sequence count.
   bool ragged = false;
   /// Blocks of the vocabulary that classifier and loss go through; a few more where

@@ -50,7 +50,7 @@ class FoundCase(equal_or_refused.Case):
             forbidden = self.random.sample(FORBIDDEN, self.random.randint(1, 4))
             words += ["--forbid", ",".join(forbidden)]
         elif self.random.random() < 0.3:
-            words += ["--pin", self.random.choice(("zero=3", "pp=2", "tp=2", "cp=2", "recompute=full", "zero=2"))]
+            words += ["--pin", self.random.choice(("zero=3", "pp=2", "tp=2", "cp=2", "recompute=full", "recompute=selective", "zero=2"))]
         if refused := self.run("plan", "config.json", *where, *words, "--set", "precision=fp32",
                                 "--top", "1", "-o", "plan.mlir"):
             return refused

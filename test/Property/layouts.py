@@ -80,7 +80,7 @@ def request(random, config):
     if random.random() < 0.3:
         pins["vocab"] = 0
     if random.random() < 0.25:
-        pins["recompute"] = "full"
+        pins["recompute"] = random.choice(("selective", "full"))
     length = models.positions(config)
     if random.random() < 0.5:
         length = random.randint(1, length)

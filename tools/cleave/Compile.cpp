@@ -401,8 +401,8 @@ void Compilation::tellBinary() const {
   const auto bytes = static_cast<double>(compiled->image.predictedBytesPerRank().value_or(0));
   if (cluster && cluster->deviceMemory && bytes > *cluster->deviceMemory)
     tell("warning[plan.over_budget]: a rank takes {:.1f} GB with the values of a micro-batch, a "
-         "device of {} has {:.1f} GB; less: a smaller micro_batch, recompute=full, zero=3, more of "
-         "cp, tp and pp\n",
+         "device of {} has {:.1f} GB; less: a smaller micro_batch, recompute=selective or full, "
+         "zero=3, more of cp, tp and pp\n",
          bytes / 1e9, cluster->name, *cluster->deviceMemory / 1e9);
   if (cluster && !isOurs(*cluster))
     tell("note: it runs on processors, whatever the cluster's devices are; what a plan for {} says "

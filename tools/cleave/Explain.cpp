@@ -43,16 +43,24 @@ static rt::Status checkSizes(const std::string &file, plan::SolutionOp solution,
   return rt::Status::success();
 }
 
-/// The task that the plan in `file` was found for, and what it says by now.
-static rt::StatusOr<std::unique_ptr<PlanTask>> taskOf(const std::string &file, Choice &choice,
-                                                      std::vector<int64_t> &begins) {
+namespace {
+/// What a plan says by now.
+struct Said {
+  Choice choice;
+  std::vector<int64_t> stageBegins;
+  std::string keptOtherwise;
+};
+} // namespace
+
+/// The task that the plan in `file` was found for.
+static rt::StatusOr<std::unique_ptr<PlanTask>> taskOf(const std::string &file, Said &said) {
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
   mlir::MLIRContext context(registry);
   CLEAVE_RT_ASSIGN_OR_RETURN(auto plan, readPlan(context, file));
   plan::SolutionOp solution = solutionOf(*plan);
-  choice = choiceOf(solution);
-  begins = stageBeginsOf(solution);
+  said.choice = choiceOf(solution);
+  said.stageBegins = stageBeginsOf(solution);
   const Words words = wordsOf(solution);
   if (words.empty())
     return rt::userError("plan.no_request", "the plan does not say what it was found for")
@@ -66,6 +74,7 @@ static rt::StatusOr<std::unique_ptr<PlanTask>> taskOf(const std::string &file, C
   CLEAVE_RT_ASSIGN_OR_RETURN(std::unique_ptr<PlanTask> task, PlanTask::read(line));
   CLEAVE_RT_RETURN_IF_ERROR(checkSizes(file, solution, task->request.plan));
   CLEAVE_RT_RETURN_IF_ERROR(task->check(file));
+  said.keptOtherwise = cleave::keptOtherwise(solution, *task->module);
   return task;
 }
 
@@ -112,16 +121,16 @@ static void writeJson(const PlanReport &report) {
 
 /// The plan at hand, which may have been edited, as it is priced; `best`: what the plan that is
 /// found says.
-static PlanAtHand atHandOf(const SearchProblem &problem, const Choice &best, const Choice &choice,
-                           const std::vector<int64_t> &begins,
+static PlanAtHand atHandOf(const SearchProblem &problem, const Choice &best, const Said &said,
                            std::optional<LaidOutMemory> memory) {
   PlanAtHand hand;
-  hand.broken = brokenRule(problem, choice);
+  hand.broken = brokenRule(problem, said.choice);
   if (hand.broken)
     return hand;
-  hand.priced = priceWithStages(problem, choice, begins);
+  hand.priced = priceWithStages(problem, said.choice, said.stageBegins);
   hand.priced->laidOut = std::move(memory);
-  hand.isBest = choice == best;
+  hand.keptOtherwise = said.keptOtherwise;
+  hand.isBest = said.choice == best && said.keptOtherwise.empty();
   return hand;
 }
 
@@ -129,6 +138,12 @@ static std::string handText(const PlanReport &report) {
   const PlanAtHand &hand = *report.atHand;
   if (hand.broken)
     return fmt::format("the plan is none that the search knows: {}\n", *hand.broken);
+  if (!hand.keptOtherwise.empty())
+    return fmt::format(
+               "note: the plan keeps other results of \"{}\" than recompute=selective does, "
+               "and is priced as if it kept those\n",
+               hand.keptOtherwise) +
+           choicesText({&report.best(), &*hand.priced});
   return hand.isBest
              ? fmt::format("the plan is the best one: {:.4g} s a step\n", hand.priced->seconds())
              : "the best plan, and the one at hand\n" +
@@ -150,9 +165,8 @@ rt::Status runExplain(const Words &words) {
   SearchOptions options;
   CLEAVE_RT_ASSIGN_OR_RETURN(const int64_t top, readCount(line, "top", 5));
   options.top = static_cast<size_t>(top);
-  Choice choice;
-  std::vector<int64_t> begins;
-  CLEAVE_RT_ASSIGN_OR_RETURN(std::unique_ptr<PlanTask> task, taskOf(file, choice, begins));
+  Said said;
+  CLEAVE_RT_ASSIGN_OR_RETURN(std::unique_ptr<PlanTask> task, taskOf(file, said));
   const auto start = std::chrono::steady_clock::now();
   SearchProblem problem = task->problem();
   const SearchResult found = task->find(problem, options);
@@ -165,8 +179,7 @@ rt::Status runExplain(const Words &words) {
   }
   // As it is read from its plan: what decides nothing is not in one.
   CLEAVE_RT_ASSIGN_OR_RETURN(const auto best, task->planOf(report.best()));
-  report.atHand =
-      atHandOf(problem, choiceOf(solutionOf(*best)), choice, begins, task->layOut(file));
+  report.atHand = atHandOf(problem, choiceOf(solutionOf(*best)), said, task->layOut(file));
   if (report.compared.empty())
     report.decisions = decisionsOf(problem, report.best());
   if (line.json()) {

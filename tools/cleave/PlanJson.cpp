@@ -136,6 +136,8 @@ static void writeAtHand(rt::JsonWriter &out, const PlanReport &r) {
   const PlanAtHand &hand = *r.atHand;
   out.key("at_hand").beginObject();
   out.key("is_best").value(hand.isBest);
+  if (!hand.keptOtherwise.empty())
+    out.key("kept_otherwise").value(hand.keptOtherwise);
   if (hand.broken)
     out.key("not_searched").value(*hand.broken);
   if (hand.priced) {

@@ -42,6 +42,8 @@ struct Decision {
 
 /// The plan that `explain` was given, as it is now.
 struct PlanAtHand {
+  /// A kind that keeps other paths than it is priced with; empty: none.
+  std::string keptOtherwise;
   /// Why it is none of those that are searched.
   std::optional<std::string> broken;
   std::optional<PricedChoice> priced;

@@ -24,6 +24,8 @@ enum class Recompute {
   EverySecond,
   /// Every third layer whole.
   EveryThird,
+  /// What is not dear (cleave/Analysis/Dear.h): passes over memory.
+  Passes,
   All,
 };
 

@@ -28,12 +28,15 @@ struct LayerTimes {
   LayerParts forwardParts, backwardParts;
   /// With what the host adds where it is slower than the device.
   Seconds forward, backward;
-  /// Done again before the backward.
-  Seconds recompute;
+  /// Done again before the backward: as the layout says, and if it is all of the forward, or what
+  /// is not dear.
+  Seconds recompute, whole, passesAgain;
   /// The part of `backward` that makes gradients of weights.
   Seconds weightGradients;
 
   Seconds back() const { return backward + recompute; }
+  /// What is done again under `value`.
+  Seconds again(Recompute value) const;
 };
 
 /// The time of one layer of `kind` for one micro-batch, with `movedAround`.
@@ -69,7 +72,7 @@ struct LayerMemory {
   Bytes statistic;
   /// Gradients that products of weights wait for, where these come later.
   Bytes apart;
-  /// Elements of its largest parameter, and of what it takes from the first layer (tied
+  /// Elements of its largest parameter, and of what the last layer takes from the first one (tied
   /// embeddings).
   double largestWeight = 0, tied = 0;
 
@@ -96,6 +99,8 @@ struct LayerPrices {
 };
 LayerPrices priceLayers(const ModelWork &work, const Device &device, const HostProfile &host,
                         const Layout &layout);
+/// `prices` of a layout that has another value of `recompute`, but for memory.
+LayerPrices withRecompute(const ModelWork &work, const LayerPrices &prices, Recompute value);
 /// Times and weights alone, and memory alone, of which what depends on it is in proportion to the
 /// micro-batch.
 LayerPrices timeLayers(const ModelWork &work, const Device &device, const HostProfile &host,

@@ -98,6 +98,8 @@ struct Pass {
   std::vector<Operand> reads, writes;
   /// Passes that run as one kernel where elementwise chains are fused.
   int chain = 0;
+  /// Something that the backward reads is made of it and is not kept, where dear results are.
+  bool isDoneAgain = false;
   /// What is computed, by the operator and by its gradient.
   std::vector<BodyLoop> forward, backward;
 };
@@ -111,6 +113,8 @@ struct Saved {
   bool isInner = false;
   /// It is a sum of several values or goes from layer to layer, where nothing is rounded.
   bool isStream = false;
+  /// It is kept where dear results alone are (cleave/Analysis/Dear.h).
+  bool isDear = false;
 };
 
 /// A trained tensor of one layer.
@@ -127,6 +131,9 @@ struct KindWork {
   std::vector<Scores> scores;
   std::vector<Pass> passes;
   std::vector<Saved> saved;
+  /// What is kept where dear results alone are, and those of `statistics` then.
+  std::vector<Saved> dear;
+  std::vector<Extents> dearStatistics;
   std::vector<Weight> weights;
   /// What operators note of each row for their backward, beside their results.
   std::vector<Extents> statistics;

@@ -23,7 +23,9 @@ struct Choice {
   int64_t zero = 0;
   /// Ranks that share state; 0: all of data × context.
   int64_t zeroGroup = 0;
-  bool sequence = false, vocabulary = true, recompute = false, overlap = false;
+  bool sequence = false, vocabulary = true;
+  Recompute recompute = Recompute::None;
+  bool overlap = false;
   int64_t microBatch = 1;
 
   /// In an order in which the simpler one comes first, as far as there is such an order.

@@ -15,9 +15,24 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "runtime/Base/Status.h"
+#include <array>
 #include <optional>
 
 namespace cleave {
+
+/// What the layers of a model compute again in their backward.
+enum class Recompute {
+  None,
+  /// All but products, attention, and what is linear in these (cleave/Analysis/Dear.h).
+  Selective,
+  /// All of their forward.
+  Full,
+};
+/// In order of the values.
+inline constexpr std::array<const char *, 3> kRecomputeNames = {"none", "selective", "full"};
+inline const char *recomputeName(Recompute value) {
+  return kRecomputeNames[static_cast<size_t>(value)];
+}
 
 /// What `--pin` may fix; absent: the planner chooses.
 struct Pins {
@@ -38,8 +53,7 @@ struct Pins {
   std::optional<bool> overlap;
   /// Most MiB of such exchanges that travel as one message.
   std::optional<int64_t> bucketMegabytes;
-  /// Compute the forward of every layer again in its backward.
-  std::optional<bool> recompute;
+  std::optional<Recompute> recompute;
   /// Cut the sequence over the tensor axis between the blocks (`sp`), and the
   /// vocabulary of embedding and loss (`vocab`).
   std::optional<bool> sequence, vocabulary;

@@ -23,4 +23,8 @@ PricedChoice priceWithStages(const SearchProblem &problem, const Choice &choice,
 /// where its choice breaks a rule of the space.
 std::optional<PricedChoice> priceOf(const SearchProblem &problem, plan::SolutionOp solution);
 
+/// A kind of which `solution` keeps other paths than its value of `recompute` does; empty if there
+/// is none. It is priced as if it kept those.
+std::string keptOtherwise(plan::SolutionOp solution, mlir::ModuleOp model);
+
 } // namespace cleave

@@ -15,6 +15,7 @@
 
 #include "cleave/CostModel/Work.h"
 #include "cleave/Planner/Cluster.h"
+#include "cleave/Planner/Planner.h"
 #include <optional>
 
 namespace cleave {
@@ -24,7 +25,7 @@ struct StepOperations {
 };
 /// Of `sequences` sequences of `length` tokens.
 StepOperations operationsOf(const cost::ModelWork &work, int64_t length, int64_t sequences,
-                            bool recompute);
+                            Recompute recompute);
 
 double sixND(double parameters, double tokens);
 

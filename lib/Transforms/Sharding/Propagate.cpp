@@ -110,11 +110,33 @@ private:
     return success();
   }
 
+  /// Where `v` is complete, if it is partial and another operator of its block completes it.
+  ShardingAttr completedAt(Value v, Operation *end) {
+    ShardingAttr own = placed.lookup(v);
+    if (own.getPartial().empty())
+      return {};
+    Operation *first = end;
+    ShardingAttr complete;
+    for (OpOperand &use : v.getUses()) {
+      Operation *user = use.getOwner();
+      auto in = user->getAttrOfType<ArrayAttr>("dist.in");
+      if (!in || user->getBlock() != end->getBlock() || !user->isBeforeInBlock(first))
+        continue;
+      if (auto asked = cast<ShardingAttr>(in[use.getOperandNumber()]); asked.getPartial().empty()) {
+        first = user;
+        complete = asked;
+      }
+    }
+    return complete;
+  }
+
+  /// What is not said lies as it is made, but not as terms of a sum that is made anyway.
   LogicalResult leave(FunctionOpInterface function, Operation *end) {
     SmallVector<ShardingAttr> results;
     for (auto [i, v] : llvm::enumerate(end->getOperands())) {
       auto given = function.getResultAttrOfType<ShardingAttr>(i, "dist.sharding");
-      results.push_back(given ? given : placed.lookup(v));
+      ShardingAttr complete = given ? given : completedAt(v, end);
+      results.push_back(complete ? complete : placed.lookup(v));
       function.setResultAttr(i, "dist.sharding", results.back());
     }
     setOperands(end, results);

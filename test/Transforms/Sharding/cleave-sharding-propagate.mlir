@@ -180,3 +180,25 @@ func.func @two_routings(%x: tensor<4x6xf32, #bm>, %i: tensor<4x2xi32, #bc>, %j: 
   %m = nn.mul %g, %h : (tensor<4x2x8xf32, #bcf>, tensor<4x2x8xf32, #bcf>) -> tensor<4x2x8xf32, #bcf>
   return %m : tensor<4x2x8xf32, #bcf>
 }
+
+// -----
+
+#bsm = #nn.dims<batch, sequence, model>
+#bsf = #nn.dims<batch, sequence, ffn>
+#mf = #nn.dims<model, ffn>
+
+dist.mesh @mesh ["data", "tensor"] = [2, 2]
+
+// What is returned lies as it is made; a sum that an operator here completes is returned
+// complete, so that it is not made twice. One that nobody completes stays terms.
+// CHECK-LABEL: func.func @kept
+// CHECK-SAME: -> (tensor<4x2x6xf32, #{{.*}}> {dist.sharding = #dist.sharding<{{\[\[}}data], [], []]>},
+// CHECK-SAME: tensor<4x2x6xf32, #{{.*}}> {dist.sharding = #dist.sharding<{{\[\[}}data], [], []], partial [tensor]>})
+func.func @kept(%x: tensor<4x2x6xf32, #bsm> {dist.sharding = #dist.sharding<[[data], [], []]>}, %a: tensor<4x2x8xf32, #bsf> {dist.sharding = #dist.sharding<[[data], [], [tensor]]>}, %down: tensor<6x8xf32, #mf> {dist.sharding = #dist.sharding<[[], [tensor]]>}) -> (tensor<4x2x6xf32, #bsm>, tensor<4x2x6xf32, #bsm>) {
+  // CHECK: nn.contract
+  // CHECK-SAME: dist.out = [#dist.sharding<{{\[\[}}data], [], []], partial [tensor]>]
+  %y = nn.contract %a, %down {dist.factors = {batch = ["data"], ffn = ["tensor"]}} : (tensor<4x2x8xf32, #bsf>, tensor<6x8xf32, #mf>) -> tensor<4x2x6xf32, #bsm>
+  %z = nn.add %x, %y : (tensor<4x2x6xf32, #bsm>, tensor<4x2x6xf32, #bsm>) -> tensor<4x2x6xf32, #bsm>
+  %t = nn.contract %a, %down {dist.factors = {batch = ["data"], ffn = ["tensor"]}} : (tensor<4x2x8xf32, #bsf>, tensor<6x8xf32, #mf>) -> tensor<4x2x6xf32, #bsm>
+  return %y, %t : tensor<4x2x6xf32, #bsm>, tensor<4x2x6xf32, #bsm>
+}

@@ -3,6 +3,7 @@
 #include "cleave/CostModel/Prediction.h"
 #include "cleave/Frontend/Model.h"
 #include <gtest/gtest.h>
+#include <set>
 
 namespace cleave::cost {
 namespace {
@@ -79,6 +80,70 @@ TEST(Prediction, RecomputationMayEndBeforeTheLastProduct) {
   EXPECT_EQ(whole.recompute, whole.forward);
   host->stopsRecompute = true;
   EXPECT_LT(layerTimes(block, *device, *host, layout).recompute, whole.forward);
+}
+
+// Products and attention are kept, what is linear in them in their place, and nothing that no
+// backward reads: the last product, and the first two where a sum of what comes in is kept.
+TEST(Work, DearResultsAreKeptAndPassesDoneAgain) {
+  const ModelWork work = workOfConfig(kLlama);
+  const KindWork &block = work.kinds[work.layers[1]];
+  const Cuts cuts = cutsOf(block, layoutOf(1));
+  double elements = 0;
+  for (const Saved &saved : block.dear)
+    elements += cuts.plain.elements(saved.extents);
+  const double tokens = 2 * 128;
+  // The sum, q, k and v, what attention makes, what leaves it, gate and up.
+  EXPECT_EQ(elements, tokens * (512 + (512 + 2 * 128) + 512 + 512 + 2 * 1024));
+  ASSERT_EQ(block.dearStatistics.size(), 1u);
+  EXPECT_EQ(cuts.plain.elements(block.dearStatistics[0]), tokens * 8);
+  for (const Pass &pass : block.passes)
+    EXPECT_EQ(pass.isDoneAgain, pass.path != "attention.residual") << pass.path;
+}
+
+TEST(Work, DearResultsHaveTheirBiases) {
+  const ModelWork work = workOfConfig(R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 2,
+    "n_head": 4, "n_positions": 128, "vocab_size": 1000})");
+  const KindWork &block = work.kinds[work.layers[1]];
+  const Cuts cuts = cutsOf(block, layoutOf(1));
+  double elements = 0;
+  for (const Saved &saved : block.dear)
+    elements += cuts.plain.elements(saved.extents);
+  EXPECT_EQ(elements, 2. * 128 * 64 * (1 + 3 + 1 + 1 + 4));
+  std::set<std::string> again;
+  for (const Pass &pass : block.passes)
+    if (pass.isDoneAgain)
+      again.insert(pass.path);
+  EXPECT_EQ(again,
+            (std::set<std::string>{"attention.norm", "mlp.residual", "mlp.norm", "mlp.act"}));
+}
+
+TEST(Prediction, PassesAloneAreDoneAgain) {
+  auto device = readDevice(CLEAVE_SHARE, "h100-sxm-80gb");
+  ASSERT_TRUE(device.ok());
+  for (const char *name : {"megatron-graph", "fsdp-eager", "fsdp-compiled", "cleave-cpu"})
+    for (const std::string &config : {std::string(kLlama), std::string(kExperts)}) {
+      SCOPED_TRACE(name);
+      auto host = readHostProfile(CLEAVE_SHARE, name);
+      ASSERT_TRUE(host.ok());
+      host->launch = {};
+      const ModelWork work = workOfConfig(config);
+      const KindWork &block = work.kinds[work.layers[1]];
+      Layout layout = layoutOf(2);
+      layout.microBatch = layout.globalBatch = 64;
+      std::vector<LayerTimes> times;
+      std::vector<double> saved;
+      for (Recompute value : {Recompute::None, Recompute::Passes, Recompute::All}) {
+        layout.recompute = value;
+        times.push_back(layerTimes(block, *device, *host, layout));
+        saved.push_back(layerMemory(work, *host, layout)[work.layers[1]].saved.value);
+      }
+      EXPECT_EQ(times[0].recompute, Seconds());
+      EXPECT_GT(times[1].recompute, Seconds());
+      EXPECT_LE(times[1].recompute, times[1].forwardParts.passes);
+      EXPECT_LT(times[1].recompute, times[2].recompute);
+      EXPECT_GT(saved[0], saved[1]);
+      EXPECT_GT(saved[1], saved[2]);
+    }
 }
 
 TEST(Prediction, SharedGradientsMayGatherWeightsOnce) {

@@ -63,7 +63,7 @@ TEST(Run, StateByTheFormulaAndByTheCount) {
 TEST(Run, ExactOperationsAreNearSixND) {
   int64_t parameters = 0;
   const cost::ModelWork work = workOf(kLlama405B, &parameters);
-  const StepOperations ops = operationsOf(work, 8192, 16, false);
+  const StepOperations ops = operationsOf(work, 8192, 16, Recompute::None);
   const double tokens = 16 * 8192.;
   // The embedding's look-up is free; attention adds 6 · 126 · 16384 · 8192 a token.
   const double embedding = 128256. * 16384;
@@ -72,7 +72,7 @@ TEST(Run, ExactOperationsAreNearSixND) {
   EXPECT_NEAR(ops.model / (products + scores), 1, 1e-3);
   EXPECT_EQ(ops.executed, ops.model);
   // All but the head once more.
-  const StepOperations again = operationsOf(work, 8192, 16, true);
+  const StepOperations again = operationsOf(work, 8192, 16, Recompute::Full);
   const double head = 6 * embedding * tokens;
   EXPECT_NEAR(again.executed / (ops.model + (ops.model - head) / 3), 1, 1e-12);
 }

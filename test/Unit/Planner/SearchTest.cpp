@@ -47,7 +47,7 @@ void pinSome(SearchProblem &problem, std::mt19937 &random) {
   if (random() % 4 == 0)
     pins.zero = static_cast<int64_t>(random() % 4);
   if (random() % 4 == 0)
-    pins.recompute = random() % 2 == 0;
+    pins.recompute = static_cast<Recompute>(random() % 3);
   if (random() % 6 == 0)
     pins.tp = 2;
   if (random() % 6 == 0)
@@ -170,7 +170,8 @@ TEST(Search, SpaceIsWhatPlansAreMadeOf) {
       EXPECT_FALSE(brokenRule(problem, choice));
       Choice plain = choice;
       plain.zero = plain.zeroGroup = 0;
-      plain.sequence = plain.recompute = plain.overlap = false;
+      plain.sequence = plain.overlap = false;
+      plain.recompute = Recompute::None;
       plain.vocabulary = true;
       listed.insert(textOf(plain));
     });
@@ -347,7 +348,7 @@ TEST(Relax, NamesTheSmallestConflict) {
   problem.request.pins.tp = 1;
   problem.request.pins.zero = 0;
   problem.request.pins.pp = 1;
-  problem.request.pins.recompute = true;
+  problem.request.pins.recompute = Recompute::Full;
   ASSERT_TRUE(search(problem).best.empty());
   const Infeasible why = explainInfeasible(problem);
   ASSERT_TRUE(why.smallest);
