@@ -22,17 +22,6 @@ inline constexpr std::chrono::nanoseconds defaultSpin{2000};
 uint32_t waitForChange(const std::atomic<uint32_t> &word, uint32_t old,
                        std::chrono::nanoseconds spin);
 
-/// Begins to fetch a line that this thread will write, so that no other core has it by then;
-/// waits for nothing. The builtin for it takes the line for reading alone unless the whole
-/// program needs a processor with this instruction, which does nothing where there is none.
-inline void claimLine(const void *line) {
-#if defined(__x86_64__)
-  asm volatile("prefetchw %0" ::"m"(*static_cast<const char *>(line)));
-#else
-  __builtin_prefetch(line, 1);
-#endif
-}
-
 /// A reusable meeting point of a fixed number of threads that can be broken:
 /// once one thread calls `breakUp`, every wait that is not over yet and every
 /// later one returns at once and says so. All parties agree on each meeting: it
@@ -48,12 +37,6 @@ public:
 
   size_t parties() const { return words.size(); }
 
-  /// Which of two memories are those of the last meeting that a party came to: 0 or 1, in
-  /// turn and alike for all. Another party of that meeting may ask as long as this one
-  /// cannot come to the next.
-  size_t turn(size_t self) const { return own[self].turn; }
-  size_t nextTurn(size_t self) const { return 1 - own[self].turn; }
-
   /// Memory that comes with a party's word: `self` writes there before it arrives.
   template <typename Note> Note &nextNote(size_t self) {
     return noteOf<Note>(words[self][nextTurn(self)]);
@@ -61,12 +44,8 @@ public:
   /// What `party` wrote before the last meeting that `self` came to; to be read until `self`
   /// arrives again.
   template <typename Note> const Note &note(size_t party, size_t self) const {
-    return noteOf<const Note>(words[party][turn(self)]);
+    return noteOf<const Note>(words[party][own[self].turn]);
   }
-
-  /// Claims the memory of `self` for the next meeting. That wins where there is other work
-  /// until then, and loses where the next meeting is a moment away.
-  void claimNext(size_t self) const { claimLine(&words[self][nextTurn(self)]); }
 
   /// Waits until all parties have arrived; `self` is one of 0 … parties - 1. False if the
   /// barrier broke before. What a party wrote before is visible to every party after.
@@ -87,7 +66,8 @@ private:
     std::atomic<uint32_t> arrivals{0};
   };
 
-  /// What a party knows of itself: its own word lies with those who read it last, and comes
+  /// What a party knows of itself; another party of the last meeting may look as long as this
+  /// one cannot come to the next. Its own word lies with those who read it last, and comes
   /// back no faster than another's.
   struct alignas(64) Own {
     size_t turn = 0;
@@ -98,6 +78,8 @@ private:
     static_assert(sizeof(Note) <= noteBytes && std::is_trivially_copyable_v<Note>);
     return *reinterpret_cast<Note *>(word.note);
   }
+
+  size_t nextTurn(size_t self) const { return 1 - own[self].turn; }
 
   std::vector<std::array<Word, 2>> words;
   std::vector<Own> own;

@@ -13,7 +13,8 @@ namespace cleave::rt {
 
 LocalGroup::LocalGroup(std::vector<int> members, std::chrono::nanoseconds spin)
     : LocalGroup(members, 0, members.size(), spin) {
-  stages.resize(2 * countHere());
+  if (countHere() > 1)
+    stages.resize(2 * countHere());
 }
 
 LocalGroup::LocalGroup(std::vector<int> members, size_t firstHere, size_t here,
@@ -24,33 +25,29 @@ LocalGroup::LocalGroup(std::vector<int> members, size_t firstHere, size_t here,
 LocalGroup::Outcome LocalGroup::perform(size_t self, std::span<const LocalCall> parts,
                                         Status &failure) {
   own[self].parts = parts;
+  const Stretches read = othersRead(parts.front(), self);
+  bool areStaged = isStaged(parts, read);
+  if (areStaged)
+    stage(self, parts.front(), read);
   show(self, parts);
   if (!enter.arriveAndWait(self))
     return Outcome::Broken;
   // Every member compares the same calls and comes to the same result.
-  bool areStaged = isStaged(parts);
-  if (callsMatch(self)) {
-    failure = work(self);
-  } else {
+  if (!callsMatch(self)) {
     failure = mismatch(self);
     for (size_t member = 0; member < countHere(); ++member)
-      areStaged = areStaged && isStaged(partsOf(member, self));
-  }
-  if (areStaged) {
-    claimNext(self, parts.front().count);
-    return Outcome::Done;
+      areStaged = areStaged && isStaged(partsOf(member, self),
+                                        othersRead(partsOf(member, self).front(), member));
+  } else if (areStaged) {
+    workOnStages(parts.front(), self);
+    claimNextStage(self, read);
+  } else {
+    failure = work(self);
   }
   // What lies between the two meetings returns, if with an error.
-  return leave.arriveAndWait(self) ? Outcome::Done : Outcome::Broken;
-}
-
-/// The next message is likely to be as large as this one.
-void LocalGroup::claimNext(size_t self, size_t floats) const {
-  constexpr size_t lineFloats = 16;
-  enter.claimNext(self);
-  const float *next = stages[enter.nextTurn(self) * countHere() + self].floats;
-  for (size_t i = 0; i < floats; i += lineFloats)
-    claimLine(next + i);
+  if (!areStaged && !leave.arriveAndWait(self))
+    return Outcome::Broken;
+  return Outcome::Done;
 }
 
 void LocalGroup::show(size_t self, std::span<const LocalCall> parts) {
@@ -62,42 +59,100 @@ void LocalGroup::show(size_t self, std::span<const LocalCall> parts) {
   // One by one: the caller has just written them so, and the processor would wait for what
   // it is to load in one go.
   const LocalCall &call = parts.front();
+  const auto apart = [] { std::atomic_signal_fence(std::memory_order_seq_cst); };
   message.single.collective = call.collective;
+  apart();
   message.single.reduction = call.reduction;
+  apart();
   message.single.send = call.send;
+  apart();
   message.single.receive = call.receive;
+  apart();
   message.single.count = call.count;
+  apart();
   message.single.root = call.root;
-  if (isStaged(parts))
-    message.single.send = stage(self, call);
 }
 
-/// Copies what others will read.
-const float *LocalGroup::stage(size_t self, const LocalCall &call) {
-  float *to = nextStage(self).floats;
+LocalGroup::Stretches LocalGroup::othersRead(const LocalCall &call, size_t self) const {
   switch (call.collective) {
   case CollectiveKind::AllReduce:
-    copyLines(to, call.send, call.count);
-    break;
-  case CollectiveKind::AllGather:
-    copyLines(to, call.send, call.count / countHere());
-    break;
+  case CollectiveKind::Broadcast:
+    return {call.count, call.count, call.count};
+  case CollectiveKind::AllGather: {
+    const size_t block = call.count / countHere();
+    return {block, block, block};
+  }
   case CollectiveKind::ReduceScatter:
   case CollectiveKind::AllToAll: {
-    // But its own block.
-    const size_t block = call.count / countHere(), next = (self + 1) * block;
-    copyLines(to, call.send, self * block);
-    copyLines(to + next, call.send + next, call.count - next);
-    break;
+    const size_t block = call.count / countHere(), own = self * block;
+    return {own, own + block, call.count};
+  }
+  case CollectiveKind::Barrier:
+    return {};
+  }
+  return {};
+}
+
+void LocalGroup::stage(size_t self, const LocalCall &call, const Stretches &read) {
+  if (call.collective == CollectiveKind::Broadcast && static_cast<size_t>(call.root) != self)
+    return;
+  float *to = stageOf(self, own[self].stage).floats;
+  copyLines(to, call.send, read.before);
+  if (read.after < read.end)
+    copyLines(to + read.after, call.send + read.after, read.end - read.after);
+}
+
+/// The next message is likely to be as large as this one, and its stage lies with those who
+/// have read it: it comes back by a write, for which nobody waits. A prefetch for writing is
+/// dropped where there are more than a few.
+void LocalGroup::claimNextStage(size_t self, const Stretches &read) {
+  constexpr size_t lineFloats = 16;
+  own[self].stage = 1 - own[self].stage;
+  float *next = stageOf(self, own[self].stage).floats;
+  for (size_t i = 0; i < read.before; i += lineFloats)
+    next[i] = 0;
+  for (size_t i = read.after; i < read.end; i += lineFloats)
+    next[i] = 0;
+}
+
+/// Where stages lie is known before anything of the others is there: what they have in them
+/// comes with their words, not after.
+void LocalGroup::workOnStages(const LocalCall &call, size_t self) {
+  const size_t ranks = countHere(), turn = own[self].stage;
+  const auto sent = [&](size_t member) -> const float * {
+    return member == self ? call.send : stageOf(member, turn).floats;
+  };
+  std::vector<const float *> &sources = own[self].sources;
+  switch (call.collective) {
+  case CollectiveKind::AllReduce:
+    for (size_t r = 0; r < ranks; ++r)
+      sources[r] = sent(r);
+    return reduceTo(std::span(&call.receive, 1), std::span(sources).first(ranks), call.count,
+                    call.reduction);
+  case CollectiveKind::ReduceScatter: {
+    const size_t block = call.count / ranks;
+    for (size_t r = 0; r < ranks; ++r)
+      sources[r] = sent(r) + self * block;
+    return reduceTo(std::span(&call.receive, 1), std::span(sources).first(ranks), block,
+                    call.reduction);
+  }
+  case CollectiveKind::AllGather: {
+    const size_t block = call.count / ranks;
+    for (size_t r = 0; r < ranks; ++r)
+      copyFloats(call.receive + r * block, sent(r), block);
+    return;
+  }
+  case CollectiveKind::AllToAll: {
+    const size_t block = call.count / ranks;
+    for (size_t r = 0; r < ranks; ++r)
+      copyFloats(call.receive + r * block, sent(r) + self * block, block);
+    return;
   }
   case CollectiveKind::Broadcast:
-    if (static_cast<size_t>(call.root) == self)
-      copyLines(to, call.send, call.count);
-    break;
+    return copyFloats(call.receive, sent(static_cast<size_t>(call.root)), call.count);
   case CollectiveKind::Barrier:
-    break;
+    return;
   }
-  return to;
 }
 
 static std::string describe(std::span<const LocalCall> parts) {
@@ -122,8 +177,8 @@ static bool areAlike(std::span<const LocalCall> some, std::span<const LocalCall>
 }
 
 bool LocalGroup::callsMatch(size_t self) const {
-  for (size_t member = 1; member < countHere(); ++member)
-    if (!areAlike(partsOf(0, self), partsOf(member, self)))
+  for (size_t member = 0; member < countHere(); ++member)
+    if (member != self && !areAlike(own[self].parts, partsOf(member, self)))
       return false;
   return true;
 }
@@ -150,7 +205,7 @@ void LocalGroup::workOn(const LocalCalls &calls, size_t self) {
   const LocalCall &mine = calls[self];
   switch (mine.collective) {
   case CollectiveKind::AllReduce:
-    return isStaged(own[self].parts) ? reduceAll(calls, self) : reduceSlice(calls, self);
+    return reduceSlice(calls, self);
   case CollectiveKind::ReduceScatter:
     return reduceScatter(calls, self);
   case CollectiveKind::AllGather: {
@@ -172,16 +227,6 @@ void LocalGroup::workOn(const LocalCalls &calls, size_t self) {
   }
 }
 
-/// Each rank reduces the whole message, for itself.
-void LocalGroup::reduceAll(const LocalCalls &calls, size_t self) {
-  const LocalCall &mine = calls[self];
-  std::vector<const float *> &sources = own[self].sources;
-  for (size_t r = 0; r < calls.size(); ++r)
-    sources[r] = calls[r].send;
-  reduceTo(std::span(&mine.receive, 1), std::span(sources).first(calls.size()), mine.count,
-           mine.reduction);
-}
-
 /// Each rank reduces its slice of the message and stores it into all buffers.
 void LocalGroup::reduceSlice(const LocalCalls &calls, size_t self) {
   const LocalCall &mine = calls[self];
@@ -192,7 +237,7 @@ void LocalGroup::reduceSlice(const LocalCalls &calls, size_t self) {
   // write into one line.
   constexpr size_t lineFloats = 16;
   const Chunk slice = chunkOf(0, mine.count, lineFloats, static_cast<unsigned>(self), ranks);
-  auto &[parts, sources, targets] = own[self];
+  auto &[parts, stage, sources, targets] = own[self];
   for (size_t r = 0; r < ranks; ++r)
     sources[r] = targets[r] = calls[r].receive + slice.begin;
   reduceTo(std::span(targets).first(ranks), std::span(sources).first(ranks),

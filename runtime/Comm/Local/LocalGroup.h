@@ -7,7 +7,9 @@
 //   leave (never broken) → buffers belong to their owners again
 //
 // Small messages need no leave: before it enters, each rank copies what others read to a
-// stage of its own, where it stays until all have entered again.
+// stage of its own, where it stays until all have entered again. A rank has two stages and
+// uses them in turn: who writes one again has left a call into which all others came after
+// they had read it.
 //
 // A failure elsewhere can stop ranks only at `enter`, so no rank frees a buffer
 // that another still reads. A group of which other processes hold a part derives
@@ -99,12 +101,15 @@ protected:
   const size_t firstHere;
 
 private:
-  /// The largest message that is staged: 1 KiB. Two ranks of an EPYC sum that in 0.16 µs, and
-  /// in 0.21 from buffer to buffer; 4 KiB in 0.4 to 0.6, and in 0.27: it gets lines that
-  /// another core wrote faster than it takes back lines that another core has read.
-  static constexpr size_t stagedFloats = 256;
+  /// The most floats that a member stages of a message: 2 KiB. Of two ranks on an EPYC, nothing
+  /// else around: scattering 4 KiB takes 0.17 µs so and 0.18 from buffer to buffer, or 0.48 and
+  /// 0.69 when the host puts the cores far apart; 8 KiB 0.32 and 0.23, or 0.95 and 0.87. Summing
+  /// 4 KiB, which would stage all of it, takes 0.31 and 0.20, or 1.0 and 0.7.
+  static constexpr size_t stagedFloats = 512;
+  /// Floats lie where they lie in the message, of which each member of two or more stages at
+  /// least half.
   struct alignas(64) Stage {
-    float floats[stagedFloats];
+    float floats[2 * stagedFloats];
   };
 
   /// What only one member uses.
@@ -117,6 +122,8 @@ private:
 
     /// Its message.
     std::span<const LocalCall> parts;
+    /// Which of its two stages is the next one; the same for all members between two calls.
+    size_t stage = 0;
     /// What it reduces, and where to, by member.
     std::vector<const float *> sources;
     std::vector<float *> targets;
@@ -125,25 +132,32 @@ private:
   std::span<const LocalCall> partsOf(size_t member, size_t self) const {
     return member == self ? own[self].parts : enter.note<LocalMessage>(member, self).parts;
   }
-  bool isStaged(std::span<const LocalCall> parts) const {
-    return !stages.empty() && parts.size() == 1 && parts.front().count <= stagedFloats;
+  /// Floats of a member's message that others read: the first `before`, and those from
+  /// `after` to `end`.
+  struct Stretches {
+    size_t before = 0, after = 0, end = 0;
+    size_t count() const { return before + end - after; }
+  };
+  Stretches othersRead(const LocalCall &call, size_t self) const;
+  bool isStaged(std::span<const LocalCall> parts, const Stretches &read) const {
+    return !stages.empty() && parts.size() == 1 && read.count() <= stagedFloats;
   }
+  Stage &stageOf(size_t member, size_t turn) { return stages[turn * countHere() + member]; }
+  void stage(size_t self, const LocalCall &call, const Stretches &read);
+  void claimNextStage(size_t self, const Stretches &read);
+  void workOnStages(const LocalCall &call, size_t self);
+
   /// What the others see of a message in the meeting to come.
   void show(size_t self, std::span<const LocalCall> parts);
-  const float *stage(size_t self, const LocalCall &call);
-  void claimNext(size_t self, size_t floats) const;
-  Stage &nextStage(size_t self) { return stages[enter.nextTurn(self) * countHere() + self]; }
-
   bool callsMatch(size_t self) const;
   Error mismatch(size_t self) const;
   void workOn(const LocalCalls &calls, size_t self);
-  void reduceAll(const LocalCalls &calls, size_t self);
   void reduceSlice(const LocalCalls &calls, size_t self);
   void reduceScatter(const LocalCalls &calls, size_t self);
 
   const std::vector<int> memberRanks;
   std::vector<Own> own;
-  /// Of each member in each turn of `enter`; none where all messages go from buffer to buffer.
+  /// Two of each member; none where all messages go from buffer to buffer.
   std::vector<Stage> stages;
   /// `leave` is never broken.
   Barrier enter, leave;

@@ -17,9 +17,11 @@ namespace cleave::rt {
 void RankPosition::begin(Lane lane, const char *what, std::string_view purpose) {
   Place &place = places[static_cast<size_t>(lane)];
   // Nobody else writes it.
-  if (place.collective != what || place.purpose != purpose) {
+  if (place.purpose == purpose) {
+    place.collective.store(what, std::memory_order_relaxed);
+  } else {
     const std::lock_guard<std::mutex> lock(mutex);
-    place.collective = what;
+    place.collective.store(what, std::memory_order_relaxed);
     place.purpose = purpose;
   }
   place.begun.store(place.begun.load(std::memory_order_relaxed) + 1, std::memory_order_release);
@@ -46,10 +48,10 @@ bool RankPosition::isWaiting() const {
 std::string RankPosition::collectiveText() const {
   const std::lock_guard<std::mutex> lock(mutex);
   const Place &place = places[static_cast<size_t>(awaiting ? Lane::Beside : Lane::Main)];
-  if (!place.collective)
+  const char *collective = place.collective.load(std::memory_order_relaxed);
+  if (!collective)
     return {};
-  return fmt::format("{}{}{}", place.collective, place.purpose.empty() ? "" : " of ",
-                     place.purpose);
+  return fmt::format("{}{}{}", collective, place.purpose.empty() ? "" : " of ", place.purpose);
 }
 
 /// One rank's place in one group.

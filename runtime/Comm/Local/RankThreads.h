@@ -44,11 +44,12 @@ private:
   struct Place {
     /// Counts that only the lane's thread changes.
     std::atomic<uint64_t> begun{0}, ended{0};
-    const char *collective = nullptr;
+    /// Changes without the mutex where the purpose stays.
+    std::atomic<const char *> collective{nullptr};
     std::string purpose;
   };
 
-  mutable std::mutex mutex; // of texts
+  mutable std::mutex mutex; // of purposes
   std::array<Place, lanes> places;
 };
 

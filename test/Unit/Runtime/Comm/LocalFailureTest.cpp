@@ -118,7 +118,7 @@ TEST(LocalFailure, CallsThatDoNotMatchAreNamed) {
   EXPECT_EQ(kinds.error().kind, "comm.mismatch");
   EXPECT_NE(kinds.error().message.find("all_reduce of 4 floats"), std::string::npos);
   // A small message of one rank, a large one of another, and one of several parts.
-  for (size_t large : {size_t{256}, size_t{257}, size_t{5000}})
+  for (size_t large : {size_t{512}, size_t{513}, size_t{5000}})
     for (bool inParts : {false, true}) {
       const Status mixed = makeWorld(3)->run([&](World &world) -> Status {
         CLEAVE_RT_ASSIGN_OR_RETURN(Communicator * comm, world.group({0, 1, 2}));

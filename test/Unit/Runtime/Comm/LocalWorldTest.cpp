@@ -37,8 +37,8 @@ std::unique_ptr<LocalWorld> makeWorld(int ranks, const std::vector<std::vector<i
 
 class Collectives : public ::testing::TestWithParam<int> {};
 
-// Up to 256 floats are staged.
-const size_t sizes[] = {0, 1, 3, 17, 255, 256, 257, 2048, 5003};
+// What a member stages ends at 512 floats: blocks of that over the number of others.
+const size_t sizes[] = {0, 1, 3, 17, 128, 129, 256, 257, 511, 512, 513, 2048, 5003};
 
 TEST_P(Collectives, AllReduceIsTheLoopInRankOrder) {
   const int ranks = GetParam();
@@ -201,7 +201,7 @@ TEST(LocalWorld, SmallMessagesMayFollowEachOtherAtOnce) {
       std::mt19937 random(static_cast<unsigned>(self));
       size_t wrong = 0;
       for (size_t round = 0; round < 2000; ++round) {
-        const size_t block = round % 50 == 0 ? 400 : 1 + round % (256 / all);
+        const size_t block = round % 50 == 0 ? 600 : 1 + round % (512 / all);
         const auto valueOf = [&](size_t rank) { return static_cast<float>(round + 7 * rank); };
         std::vector<float> data(block * all, valueOf(self)), gathered(block * all);
         std::vector<float> scattered(block);
