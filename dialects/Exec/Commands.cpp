@@ -52,6 +52,8 @@ LogicalResult LaunchOp::verify() {
   constexpr uint64_t most = uint64_t(1) << 48;
   if (getExtent() > most || getGrain() > most)
     return emitOpError("has an extent or a grain above 2^48");
+  if (getShared() && !getThreads())
+    return emitOpError("has shared memory, which blocks of a GPU's `threads` share");
   size_t written = getWritten() ? getWritten()->size() : 0;
   if (written > getArgs().size())
     return emitOpError() << "writes " << written << " of " << getArgs().size() << " arguments";

@@ -18,16 +18,18 @@ class Exec_Command<string mnemonic, dag args, string format, list<string> method
 
 def Exec_LaunchOp : Exec_Command<"launch",
     (ins FlatSymbolRefAttr:$kernel, Exec_Addresses:$args, Exec_Size:$extent, Exec_Count:$grain,
-         OptionalAttr<Exec_Count>:$threads, OptionalAttr<TypeArrayAttr>:$written),
+         OptionalAttr<Exec_Count>:$threads, OptionalAttr<Exec_Count>:$shared,
+         OptionalAttr<TypeArrayAttr>:$written),
     [{ $kernel `` custom<Addresses>($args) `extent` $extent `grain` $grain
-       (`threads` $threads^)? (`writes` $written^)? }]> {
+       (`threads` $threads^)? (`shared` $shared^)? (`writes` $written^)? }]> {
   let summary = "Runs a kernel over [0, extent) in pieces of `grain`";
   let description = [{
     The kernel is a function of the module around the program. If its arguments are
     tensors, each takes the bytes of its address. The last arguments are what it `writes`,
     elements of these types, if that is said: who looks for numbers that are none must know.
 
-    With `threads` it is one of a GPU: a grid of `extent` blocks of so many threads.
+    With `threads` it is one of a GPU: a grid of `extent` blocks of so many threads, each with
+    `shared` bytes of shared memory beside those that its text declares.
   }];
 }
 

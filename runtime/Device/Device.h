@@ -23,6 +23,10 @@ struct GridLaunch {
   int64_t threads = 1;
   /// Addresses of the kernel's arguments, in order.
   std::vector<void *> args;
+  /// Of each argument; may be empty where nobody looks at them.
+  std::vector<long long> bytes = {};
+  /// Shared memory of each block, beside what the kernel's text declares.
+  int64_t sharedBytes = 0;
 };
 
 /// Zeroed bytes that a device and the processor address alike, at a multiple of 64.

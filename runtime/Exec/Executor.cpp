@@ -117,11 +117,12 @@ StatusOr<Executor::Action> Executor::prepareOnDevice(const Command &command) {
   const auto *kernel = std::get_if<KernelCommand>(&command.what);
   if (!kernel || kernel->threads == 0)
     return Action();
-  std::vector<void *> args;
-  for (const Region &arg : kernel->args)
-    args.push_back(rankMemory.address(arg));
-  return options.device->prepare(
-      {kernel->symbol, kernel->extent, kernel->threads, std::move(args)});
+  GridLaunch launch{kernel->symbol, kernel->extent, kernel->threads, {}, {}, kernel->sharedBytes};
+  for (const Region &arg : kernel->args) {
+    launch.args.push_back(rankMemory.address(arg));
+    launch.bytes.push_back(arg.bytes);
+  }
+  return options.device->prepare(std::move(launch));
 }
 
 StatusOr<Executor::Action> Executor::prepareCommand(const Command &command, KernelTable kernels) {

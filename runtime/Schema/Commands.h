@@ -45,6 +45,8 @@ struct KernelCommand {
   /// Of a GPU's kernel, of which `extent` blocks of so many threads are launched; 0: it is the
   /// processor's.
   int64_t threads = 0;
+  /// Shared memory of each block, beside what the kernel's text declares.
+  int64_t sharedBytes = 0;
 };
 
 /// A matrix inside a region; strides in elements. One of the two strides

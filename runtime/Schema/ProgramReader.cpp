@@ -193,6 +193,7 @@ KernelCommand readKernel(ObjectReader &in) {
       kernel.writes.push_back(known.value_or(DataType::F32));
     }
   kernel.threads = in.integer("threads", {.min = 1, .max = 1024}).value_or(0);
+  kernel.sharedBytes = in.integer("shared", {.min = 1, .max = 1 << 20}).value_or(0);
   return kernel;
 }
 

@@ -190,6 +190,8 @@ struct CommandWriter {
     out.endArray().key("extent").value(kernel.extent).key("grain").value(kernel.grain);
     if (kernel.threads > 0)
       out.key("threads").value(kernel.threads);
+    if (kernel.sharedBytes > 0)
+      out.key("shared").value(kernel.sharedBytes);
     if (kernel.writes.empty())
       return;
     out.key("writes").beginArray();

@@ -12,13 +12,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
-#include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
 #include <limits>
 #include <random>
-#include <sys/wait.h>
 
 using namespace mlir;
 
@@ -33,35 +29,6 @@ std::unique_ptr<MLIRContext> kernelContext() {
   return context;
 }
 
-int runCommand(const std::string &command, std::string &output) {
-  FILE *pipe = popen((command + " 2>&1").c_str(), "r");
-  if (!pipe)
-    return -1;
-  char part[4096];
-  while (size_t count = fread(part, 1, sizeof part, pipe))
-    output.append(part, count);
-  int status = pclose(pipe);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-ScratchFolder::ScratchFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "cleave-cuda-XXXXXX").string();
-  path = mkdtemp(pattern.data()) ? pattern : "";
-}
-
-ScratchFolder::~ScratchFolder() {
-  std::error_code ignored;
-  if (!path.empty())
-    std::filesystem::remove_all(path, ignored);
-}
-
-std::string ShimModule::sourceText() const {
-  std::string source = "#include \"" CLEAVE_TEST_SIMT "\"\n" + emitted.source;
-  for (const cuda::Launch &launch : emitted.launches)
-    source += "SIMT_KERNEL(" + launch.kernel + ")\n";
-  return source;
-}
-
 ShimModule::ShimModule(ModuleOp kernels, const Change &change) {
   FailureOr<cuda::Text> text = cuda::emitCuda(kernels);
   if (failed(text)) {
@@ -71,22 +38,10 @@ ShimModule::ShimModule(ModuleOp kernels, const Change &change) {
   emitted = std::move(*text);
   if (change)
     emitted.source = change(std::move(emitted.source));
-  std::ofstream(folder.file("kernels.cpp")) << sourceText();
-  std::string output, file = folder.file("kernels.so");
-  int status = runCommand(CLEAVE_TEST_CXX
-                              " -x c++ -std=c++17 -O1 -fno-strict-aliasing -fwrapv -fPIC -shared "
-                              "-fvisibility=hidden -Wno-unknown-pragmas -o " +
-                              file + " " + folder.file("kernels.cpp"),
-                          output);
-  if (status == 0)
-    library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library)
-    ADD_FAILURE() << "the emitted text does not compile: " << output.substr(0, 4000);
-}
-
-ShimModule::~ShimModule() {
-  if (library)
-    dlclose(library);
+  std::vector<std::string> names;
+  for (const cuda::Launch &launch : emitted.launches)
+    names.push_back(launch.kernel);
+  library = ShimLibrary(emitted.source, names);
 }
 
 namespace {
@@ -106,6 +61,7 @@ public:
     std::memset(memory.get() + bytes, kGuardByte, kGuardBytes);
   }
   void *data() { return memory.get(); }
+  size_t sizeInBytes() const { return bytes; }
   bool guarded() const {
     for (size_t i = 0; i < kGuardBytes; ++i)
       if (static_cast<unsigned char>(memory.get()[bytes + i]) != kGuardByte)
@@ -184,11 +140,9 @@ std::string compare(const Buffer &got, const Elements &want, double tolerance) {
 } // namespace
 
 std::string ShimModule::check(func::FuncOp kernel, unsigned seed) const {
-  auto launch = reinterpret_cast<const char *(*)(void *const *, long long, int, unsigned)>(
-      dlsym(library, ("simt_launch_" + kernel.getName()).str().c_str()));
   const auto grid = llvm::find_if(
       emitted.launches, [&](const cuda::Launch &l) { return l.kernel == kernel.getName(); });
-  if (!launch || grid == emitted.launches.end())
+  if (grid == emitted.launches.end())
     return "is not in the text";
   std::mt19937 random(seed);
   bool positive = false;
@@ -204,7 +158,7 @@ std::string ShimModule::check(func::FuncOp kernel, unsigned seed) const {
   size_t inputs = kernel.getNumArguments() - outputs;
   std::vector<Elements> arguments;
   std::vector<Buffer> buffers;
-  std::vector<void *> pointers;
+  std::vector<Given> given;
   for (BlockArgument arg : kernel.getArguments()) {
     auto type = cast<RankedTensorType>(arg.getType());
     bool poison = arg.getArgNumber() >= inputs && arg.use_empty();
@@ -213,12 +167,13 @@ std::string ShimModule::check(func::FuncOp kernel, unsigned seed) const {
     for (size_t i = 0; i < exact.size(); ++i)
       exact[i] = buffer.at(i);
     arguments.push_back(std::move(exact));
-    pointers.push_back(buffer.data());
+    given.push_back({buffer.data(), (long long)buffer.sizeInBytes()});
   }
   FailureOr<std::vector<Elements>> want = interpretKernel(kernel, arguments);
   if (failed(want))
     return "is unknown to the reference";
-  if (std::string error = launch(pointers.data(), grid->blocks, grid->threads, seed);
+  if (std::string error =
+          library.launch(grid->kernel, given, {grid->blocks, int(grid->threads), seed});
       !error.empty())
     return error;
   for (Buffer &buffer : buffers)

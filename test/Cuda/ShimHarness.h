@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "ShimLibrary.h"
 #include "cleave/Target/CUDA/EmitText.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -21,29 +22,14 @@ namespace cleave::test {
 /// Everything a kernel module's text needs to be parsed.
 std::unique_ptr<mlir::MLIRContext> kernelContext();
 
-/// Runs a command of the shell; its exit code, and both outputs in `output`.
-int runCommand(const std::string &command, std::string &output);
-
-/// A folder that goes with its owner.
-class ScratchFolder {
-public:
-  ScratchFolder();
-  ~ScratchFolder();
-  std::string file(const std::string &name) const { return path + "/" + name; }
-
-private:
-  std::string path;
-};
-
 class ShimModule {
 public:
   using Change = std::function<std::string(std::string)>;
   /// Emits and builds; `change` may spoil the text first. A test failure and !ok()
   /// if that is not possible.
   explicit ShimModule(mlir::ModuleOp kernels, const Change &change = nullptr);
-  ~ShimModule();
 
-  bool ok() const { return library != nullptr; }
+  bool ok() const { return library.ok(); }
   const cuda::Text &text() const { return emitted; }
 
   /// What is wrong with a run of `kernel` on random arguments against the reference;
@@ -51,12 +37,8 @@ public:
   std::string check(mlir::func::FuncOp kernel, unsigned seed) const;
 
 private:
-  /// The text between the shim and one function per kernel that launches it.
-  std::string sourceText() const;
-
-  ScratchFolder folder;
   cuda::Text emitted;
-  void *library = nullptr;
+  ShimLibrary library;
 };
 
 } // namespace cleave::test

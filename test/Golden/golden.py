@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles a golden model for several layouts, trains 20 steps and compares.
 
-    golden.py [--profile P] [--processes N] [--precision bf16] [--device NAME] CLEAVE GOLDEN_DIR MODEL LAYOUT [LAYOUT ...]
+    golden.py [--profile P] [--processes N] [--precision bf16] [--device NAME [--own]] CLEAVE GOLDEN_DIR MODEL LAYOUT [LAYOUT ...]
     golden.py … --spread K/N CLEAVE GOLDEN_DIR MODEL
     golden.py … --folder FOLDER CLEAVE GOLDEN_DIR
     golden.py … --all-in DIR CLEAVE GOLDEN_DIR
@@ -16,7 +16,8 @@ A layout is RANKS[:PINS[:PIECES]], for example 4:dp=2,tp=2,sp=1:batch=2,sequence
 PIECES are those of classifier and loss. P is as in `cleave compile`; where
 this processor lacks it, the exit code is 77. With --processes it runs under mpirun (77
 if there is none), or over TCP (CLEAVE_TEST_TRANSPORT=tcp), twice, and gives the same bits as in one process.
-With --device it is compiled for CUDA, and its kernels run on that device (cuda, emulated). The tolerances are those
+With --device it is compiled for CUDA, and its kernels run on that device (cuda, emulated), with
+--own products too, which a GPU's libraries would compute. The tolerances are those
 that test/golden/README.md reasons: loss 1e-5 absolute, gradient norm 5e-5
 relative, final weights rms 2e-6 (entries of `null_gradient` left out). With bf16 they are
 loss 2e-3 (1e-2 with experts) and norm 2e-2, those of WAVERING models from the second step on
@@ -174,7 +175,7 @@ def bounds(golden, folder, precision):
     return WAVERING.get(precision, {}).get(model, first) + (rms, first)
 
 
-def check(cleave, profile, golden, folder, layout, work, processes, precision, device):
+def check(cleave, profile, golden, folder, layout, work, processes, precision, device, own):
     model = os.path.basename(folder)
     ranks, pins, pieces = (layout.split(":") + ["", ""])[:3]
     pins = pins or f"dp={ranks}"
@@ -191,7 +192,8 @@ def check(cleave, profile, golden, folder, layout, work, processes, precision, d
 
     command = compilation(precision)
     smaller = precision == "fp32" or arena(command) < arena(compilation("fp32"))
-    run(command + (["--target", "cuda"] if device else []) + ["-o", binary])
+    target = (["--target", "cuda"] if device else []) + (["--gpu-libraries", "off"] if own else [])
+    run(command + target + ["-o", binary])
     train = [binary, "--data", os.path.join(folder, "tokens.bin"), "--steps", "20", "--init",
              os.path.join(folder, "model.safetensors"), "--log", log, "--export", out]
     train += ["--device", device] if device else []
@@ -245,6 +247,7 @@ def main():
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--precision", choices=sorted(TOLERANCES), default="fp32")
     parser.add_argument("--device", choices=["cuda", "emulated"])
+    parser.add_argument("--own", action="store_true")
     for option in ("--spread", "--folder", "--all-in"):
         parser.add_argument(option)
     for name in ("cleave", "golden"):
@@ -261,7 +264,7 @@ def main():
         for layout in layouts:
             with tempfile.TemporaryDirectory() as work:
                 bad += not check(a.cleave, a.profile, a.golden, folder, layout, work, a.processes,
-                                 a.precision, a.device)
+                                 a.precision, a.device, a.own)
     sys.exit(1 if bad else 0)
 
 

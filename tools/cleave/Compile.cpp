@@ -245,7 +245,7 @@ rt::Status Compilation::exec() {
   if (request.target != "cuda")
     return rt::Status::success();
   CLEAVE_RT_RETURN_IF_ERROR(withDiagnostics(context, [&]() -> llvm::LogicalResult {
-    mlir::FailureOr<cuda::Text> text = cuda::mapLaunches(*module);
+    mlir::FailureOr<cuda::Text> text = cuda::mapLaunches(*module, {request.gpuLibraries});
     if (succeeded(text))
       gpuText = std::move(text->source);
     return text;
@@ -354,6 +354,10 @@ rt::Status Compilation::image() {
 }
 
 rt::Status Compilation::cuda() {
+  if (!gpuText.empty()) {
+    cudaText = gpuText;
+    return rt::Status::success();
+  }
   return withDiagnostics(context, [&]() -> llvm::LogicalResult {
     mlir::FailureOr<std::string> text = cuda::emitCudaText(*compiled->kernels);
     if (failed(text))

@@ -76,6 +76,8 @@ void addCompileOptions(CommandLine &line, const std::string &phases) {
        "with --target cuda: compile kernels ahead, by nvcc, for sm_90,…; left out: at the first "
        "start, by NVRTC",
        "A"},
+      {"gpu-libraries", "on, or off: products by kernels of our own text in place of libraries",
+       "ON", "on"},
       {"profile", "instruction set of the binary: avx2, avx512, avx512-bf16 or host", "P", "host"},
       {"dump-phases", "write what each phase prints into this folder", "DIR"},
   };
@@ -273,6 +275,13 @@ rt::StatusOr<CompileRequest> readCompileRequest(const CommandLine &line) {
         .withRule("--target is cpu or cuda")
         .suggest("--target cpu");
   CLEAVE_RT_RETURN_IF_ERROR(readArchitectures(line.text("arch"), request));
+  const std::string libraries = line.text("gpu-libraries");
+  if ((libraries != "on" && libraries != "off") || (libraries == "off" && request.target != "cuda"))
+    return rt::userError("usage.gpu_libraries", "products cannot be computed so")
+        .withGiven(fmt::format("--gpu-libraries={} --target={}", libraries, request.target))
+        .withRule("--gpu-libraries is on, or off with --target cuda")
+        .suggest("--target cuda --gpu-libraries off");
+  request.gpuLibraries = libraries == "on";
   CLEAVE_RT_ASSIGN_OR_RETURN(request.profile, readProfile(line.text("profile")));
   CLEAVE_RT_RETURN_IF_ERROR(readPlanOptions(line, request));
   request.words = taskWords(line, request.modelPath);

@@ -26,6 +26,8 @@ struct CompileRequest {
   std::optional<Cluster> cluster;
   PlanRequest plan;
   cpu::Profile profile = cpu::Profile::avx2();
+  /// Whether products are those of a GPU's libraries; with false, kernels of ours.
+  bool gpuLibraries = true;
   /// cpu or cuda.
   std::string target = "cpu";
   /// For which kernels of a GPU are compiled ahead, as "sm_90".

@@ -84,7 +84,7 @@ static std::string launchTable(ArrayRef<Launch> launches) {
   return text + "};\n#endif\n";
 }
 
-FailureOr<Text> emitCuda(ModuleOp kernels) {
+FailureOr<Text> emitCuda(ModuleOp kernels, const Text &own) {
   OwningOpRef<ModuleOp> module = kernels.clone();
   // What passes and the planner say becomes the note of one error.
   std::string reason;
@@ -116,9 +116,10 @@ FailureOr<Text> emitCuda(ModuleOp kernels) {
   for (func::FuncOp func : module->getOps<func::FuncOp>())
     if (failed(quietly([&] { return appendKernel(func, result); })))
       return unsupported("kernel '" + func.getName() + "' cannot be printed");
+  result.launches.insert(result.launches.end(), own.launches.begin(), own.launches.end());
   result.source = "// Fused kernels. Buffers are dense, row-major and aligned to 16 bytes.\n\n" +
                   preludeText().str() + (others.empty() ? "" : "\n// Not here:\n" + others) +
-                  result.source + launchTable(result.launches);
+                  result.source + own.source + launchTable(result.launches);
   return result;
 }
 

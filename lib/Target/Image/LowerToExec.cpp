@@ -385,8 +385,9 @@ private:
     for (const auto &arg : ArrayRef(call.args).take_back(call.results))
       written.push_back(getElementTypeOrSelf(std::get<Value>(arg)));
     exec::LaunchOp::create(builder, loc, call.symbol, builder.getArrayAttr(args), call.extent,
-                           call.grain, /*threads=*/IntegerAttr(), builder.getTypeArrayAttr(written),
-                           label, counted(call.bytes), counted(call.flops));
+                           call.grain, /*threads=*/IntegerAttr(), /*shared=*/IntegerAttr(),
+                           builder.getTypeArrayAttr(written), label, counted(call.bytes),
+                           counted(call.flops));
   }
 
   /// What an entry returns of the values that `isMade` goes to where the runtime, or the

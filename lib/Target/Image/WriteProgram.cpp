@@ -295,6 +295,7 @@ private:
             for (Type type : written->getAsValueRange<TypeAttr>())
               kernel.writes.push_back(typeOf(type));
           kernel.threads = int64_t(o.getThreads().value_or(0));
+          kernel.sharedBytes = int64_t(o.getShared().value_or(0));
           command.what = std::move(kernel);
         })
         .Case([&](exec::MatmulOp o) { command.what = matmul(o); })

@@ -87,7 +87,8 @@ public:
       for (void *&argument : launch.args)
         parameters.push_back(&argument);
       return started(driver.launch(function, static_cast<unsigned>(launch.blocks), 1, 1,
-                                   static_cast<unsigned>(launch.threads), 1, 1, 0, stream,
+                                   static_cast<unsigned>(launch.threads), 1, 1,
+                                   static_cast<unsigned>(launch.sharedBytes), stream,
                                    parameters.data(), nullptr),
                      launch.kernel.c_str());
     });

@@ -27,8 +27,8 @@ namespace fs = std::filesystem;
 
 constexpr const char *kCompilers[] = {"c++", "g++", "clang++", "clang++-22"};
 /// Of a shim's launch: the error, empty if there is none.
-using LaunchFunction = const char *(*)(void *const *args, long long blocks, int threads,
-                                       unsigned seed);
+using LaunchFunction = const char *(*)(void *const *args, const long long *bytes, long long blocks,
+                                       int threads, long long sharedBytes, unsigned seed);
 
 std::string sourceOf(std::string_view text, const std::vector<std::string> &kernels) {
   std::string source(simtText);
@@ -135,7 +135,8 @@ public:
       return Error(internalError("no kernel is called '" + launch.kernel + "'"));
     return Work([this, function, launch = std::move(launch)]() -> Status {
       const std::string error =
-          function(launch.args.data(), launch.blocks, static_cast<int>(launch.threads), ++seed);
+          function(launch.args.data(), launch.bytes.empty() ? nullptr : launch.bytes.data(),
+                   launch.blocks, static_cast<int>(launch.threads), launch.sharedBytes, ++seed);
       if (error.empty())
         return {};
       return runError(

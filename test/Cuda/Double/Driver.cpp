@@ -252,14 +252,14 @@ DOUBLE Code cuModuleGetFunction(Function **function, Module *module, const char 
 }
 
 DOUBLE Code cuLaunchKernel(Function *function, unsigned gridX, unsigned gridY, unsigned gridZ,
-                           unsigned blockX, unsigned blockY, unsigned blockZ, unsigned,
+                           unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes,
                            Stream *stream, void **parameters, void **) {
   RETURN_IF_FAULT(true);
   if (gridX == 0 || gridY != 1 || gridZ != 1 || blockX == 0 || blockX > 1024 || blockY != 1 ||
       blockZ != 1)
     return kInvalidValue;
   // Parameters are read now, what they point to when the kernel runs.
-  GridLaunch launch{function->name, gridX, blockX, {}};
+  GridLaunch launch{function->name, gridX, blockX, {}, {}, sharedBytes};
   for (size_t i = 0; i < function->parameters; ++i)
     launch.args.push_back(*static_cast<void **>(parameters[i]));
   StatusOr<RankDevice::Work> work = function->module->rank->prepare(std::move(launch));

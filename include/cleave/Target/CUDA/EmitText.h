@@ -40,8 +40,9 @@ struct Text {
 
 /// Prints every function of `kernels` that has `cleave.outputs`; others are named
 /// in a comment. Leaves the module as it is. A kernel that
-/// can't be printed is an error "emit.cuda_unsupported: …" with its name.
-mlir::FailureOr<Text> emitCuda(mlir::ModuleOp kernels);
+/// can't be printed is an error "emit.cuda_unsupported: …" with its name. Kernels of
+/// one's `own` come behind them.
+mlir::FailureOr<Text> emitCuda(mlir::ModuleOp kernels, const Text &own = {});
 
 /// The source alone.
 mlir::FailureOr<std::string> emitCudaText(mlir::ModuleOp kernels);

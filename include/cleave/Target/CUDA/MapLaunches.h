@@ -11,8 +11,14 @@
 
 namespace cleave::cuda {
 
+struct MapOptions {
+  /// Whether products are the libraries' (cuBLASLt's on a GPU, the processor's on the emulated
+  /// device), or kernels of the text too.
+  bool libraries = true;
+};
+
 /// Prints the fused kernels of `module`, which is in `exec`, and maps their launches to the text's
 /// grids. Errors: those of `emitCuda`.
-mlir::FailureOr<Text> mapLaunches(mlir::ModuleOp module);
+mlir::FailureOr<Text> mapLaunches(mlir::ModuleOp module, const MapOptions &options = {});
 
 } // namespace cleave::cuda
