@@ -98,6 +98,21 @@ class Planning(harness.Case):
         self.assertAlmostEqual((again["operations"]["executed"] - head) / (whole - head), 4 / 3,
                                places=6)
 
+    def test_cost_keeps_the_nodes_that_are_given(self):
+        # A small model is cheapest on one node, and still stands on two where these are asked for.
+        def ranks(*options):
+            return self.plan(TINYLLAMA, "dgx-h100:4", "--global-batch", "64", "--seq-len", "2048",
+                             "--objective", "cost", *options)["ranks"]["count"]
+
+        self.assertEqual(ranks(), 8)
+        self.assertEqual(ranks("--nodes", "2"), 16)
+        self.assertEqual(ranks("--nodes", "3"), 24)
+        fastest = self.plan(TINYLLAMA, "dgx-h100:4", "--global-batch", "64", "--seq-len", "2048",
+                            "--nodes", "2")
+        cheapest = self.plan(TINYLLAMA, "dgx-h100:4", "--global-batch", "64", "--seq-len", "2048",
+                             "--nodes", "2", "--objective", "cost")
+        self.assertEqual(fastest["plan"], cheapest["plan"])
+
     def test_c05_launches_and_bubbles(self):
         # 8 stages: 7/15 and 7/23; see also PlannerTests.Search.ManySmallMicroBatchesDoNotHideLaunches.
         model = llama(62, 1024, 8, 8, 2816, 1000)

@@ -58,10 +58,16 @@ static rt::StatusOr<bool> isForCost(const CommandLine &line) {
 }
 
 /// The search on the number of nodes, of those that divide the cluster's, whose step costs the
-/// least; of equal ones the largest. `tried`: all of these numbers.
-static SearchResult searchCheapest(PlanTask &task, const SearchOptions &options,
+/// least; of equal ones the largest. Where their number `isGiven` there is no other: then the
+/// cheapest step is the fastest. `tried`: all of these numbers.
+static SearchResult searchCheapest(PlanTask &task, const SearchOptions &options, bool isGiven,
                                    std::vector<int64_t> &tried) {
   const int64_t all = task.request.cluster->nodes;
+  if (isGiven) {
+    tried = {all};
+    SearchProblem problem = task.problem();
+    return task.find(problem, options);
+  }
   const auto start = std::chrono::steady_clock::now();
   bool complete = true;
   // One limit for all of them.
@@ -94,9 +100,6 @@ static SearchResult searchCheapest(PlanTask &task, const SearchOptions &options,
   cheapest.complete &= complete;
   if (chosen == all)
     return cheapest;
-  auto given = std::find(task.words.begin(), task.words.end(), "--nodes");
-  if (given != task.words.end())
-    task.words.erase(given, given + 2);
   task.words.insert(task.words.end(), {"--nodes", std::to_string(chosen)});
   return cheapest;
 }
@@ -162,7 +165,7 @@ rt::Status runPlan(const Words &words) {
   SearchProblem problem = task->problem();
   std::vector<int64_t> tried;
   const SearchResult found =
-      forCost ? searchCheapest(*task, options, tried) : task->find(problem, options, &progress);
+      forCost ? searchCheapest(*task, options, line.has("nodes"), tried) : task->find(problem, options, &progress);
   progress.clear();
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   if (found.best.empty() && found.isByFormulaAlone)

@@ -74,9 +74,10 @@ static std::string headText(const PlanReport &r) {
   const std::string cost =
       r.nodesTried.empty()
           ? ""
-          : fmt::format("cost {:.4g} device-seconds a step, the least on {} nodes\n",
+          : fmt::format("cost {:.4g} device-seconds a step, the least on {} {}\n",
                         best.seconds() * static_cast<double>(request.ranks),
-                        fmt::join(r.nodesTried, ", "));
+                        fmt::join(r.nodesTried, ", "),
+                        r.nodesTried == std::vector<int64_t>{1} ? "node" : "nodes");
   std::string text =
       fmt::format("{} ranks on {} ({}), {} × {} tokens a step, {}, software {}\n"
                   "{}\n\n"
