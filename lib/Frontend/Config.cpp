@@ -193,9 +193,11 @@ void Config::leaveUntrained(std::string_view name, std::string_view feature,
             fmt::format("{} can't be trained yet (\"{}\")", feature, name))
           .withRule("inspect describes every model of a family; compile and plan take those whose "
                     "features have operators");
-  leaveUntrained(std::move(result).suggest(suggestion.empty()
-                                               ? "`cleave inspect` for its sizes and counts"
-                                               : fmt::format("\"{}\": {}", name, suggestion)));
+  result = std::move(result).suggest("`cleave inspect` for its sizes and counts");
+  if (!suggestion.empty())
+    result = std::move(result).suggest(
+        fmt::format("\"{}\": {}, which makes another model of it", name, suggestion));
+  leaveUntrained(std::move(result));
 }
 
 rt::StatusOr<Config> Config::readPart(std::string_view name,

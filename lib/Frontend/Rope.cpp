@@ -128,7 +128,8 @@ rt::StatusOr<RopeForm> RopeReader::form(const std::string &name) const {
                    known ? fmt::format("rope scaling of kind \"{}\" can't be trained yet", name)
                          : fmt::format("\"{}\" is no kind of rope scaling", name))
           .withRule("supported kinds: default, linear, llama3, yarn")
-          .suggest("\"rope_type\": \"linear\" with a \"factor\"");
+          .suggest(known ? "`cleave inspect` for its sizes and counts"
+                         : "\"rope_type\": \"linear\" with a \"factor\"");
   if (!known)
     return error;
   config.leaveUntrained(std::move(error));
@@ -208,7 +209,7 @@ void RopeReader::reportUnread(const RopeForm &form, bool isParameters) {
                                    "trained yet",
                                    path(name)))
               .withRule("one rotary embedding holds for all layers")
-              .suggest("\"rope_theta\""));
+              .suggest("`cleave inspect` for its sizes and counts"));
     else if (!read)
       config.noteUnused(path(name));
   }

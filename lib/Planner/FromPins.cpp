@@ -89,6 +89,11 @@ static rt::Status settleTensor(const PlanRequest &request, int64_t pp, HeadSizes
   }
   if (!headsDivide(heads, degrees.tp)) {
     int64_t all = heads.keyHeads * heads.groups;
+    // Without a cluster pins say how many ranks there are, and each degree that fits can be had.
+    const bool isFree = request.cluster.empty();
+    const std::string degreesThatFit = divisors(isFree ? all : ranks, [&](int64_t t) {
+      return headsDivide(heads, t) && (t > 1 || !isFree);
+    });
     return rt::userError("plan.heads_indivisible", "the attention heads cannot be split " +
                                                        std::to_string(degrees.tp) + " ways")
         .withGiven((pins.tp ? "" : "dp=" + std::to_string(degrees.dp) + " leaves ") + "tp=" +
@@ -96,8 +101,7 @@ static rt::Status settleTensor(const PlanRequest &request, int64_t pp, HeadSizes
                    ", num_key_value_heads=" + std::to_string(heads.keyHeads))
         .withRule(
             "tp divides the key heads, or what is left of it divides the queries of a key head")
-        .suggest("tp one of " + divisors(ranks, [&](int64_t t) { return headsDivide(heads, t); }) +
-                 ", dp left out");
+        .suggest("tp one of " + degreesThatFit + (isFree ? "" : ", dp left out"));
   }
   return rt::Status::success();
 }

@@ -16,6 +16,39 @@ static const char *const kPins[] = {"dp",    "tp",          "cp",       "ep",   
 /// the neutral value is a no-op.
 static const std::pair<const char *, const char *> kLater[] = {{"etp", "1"}};
 
+/// What other software calls what a pin says, in lower case.
+static const std::pair<const char *, const char *> kElsewhere[] = {
+    {"fsdp", "zero=3"},
+    {"hsdp", "zero=3,zero_group=8"},
+    {"ddp", "dp"},
+    {"data_parallel", "dp"},
+    {"tensor_parallel", "tp"},
+    {"mp", "tp"},
+    {"sequence_parallel", "sp"},
+    {"context_parallel", "cp"},
+    {"pipeline_parallel", "pp"},
+    {"expert_parallel", "ep"},
+    {"mbs", "micro_batch"},
+    {"micro_batch_size", "micro_batch"},
+    {"activation_checkpointing", "recompute=full"},
+    {"gradient_checkpointing", "recompute=full"}};
+
+/// The pins that mean `key=value` of other software; shared state is that of data ranks, whose
+/// number is then given.
+static std::optional<std::string> meantBy(StringRef key, StringRef value) {
+  for (auto [name, pin] : kElsewhere) {
+    if (!key.equals_insensitive(name))
+      continue;
+    int64_t ranks;
+    const bool isCount = !value.getAsInteger(10, ranks) && ranks > 1;
+    if (StringRef(pin).starts_with("zero") && isCount)
+      return pin == StringRef("zero=3") ? "dp=" + value.str() + ",zero=3"
+                                        : "zero=3,zero_group=" + value.str();
+    return StringRef(pin).contains('=') || !isCount ? pin : pin + ("=" + value).str();
+  }
+  return std::nullopt;
+}
+
 static rt::StatusOr<int64_t> number(StringRef key, StringRef value, int64_t least) {
   int64_t n;
   if (value.getAsInteger(10, n) || n < least)
@@ -91,8 +124,10 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
     rt::Error error = rt::userError("plan.unknown_pin", "--pin has no key '" + key.str() + "'")
                           .withGiven("\"" + key.str() + "\"")
                           .withRule("known keys: " + join(known, ", ") + ", precision.PATH");
-    auto near = rt::nearestName(key.str(), known);
-    error.suggestions.push_back(near ? *near : "dp=1,tp=1");
+    auto near = meantBy(key, value);
+    if (!near)
+      near = rt::nearestName(key.str(), known);
+    error.suggestions.push_back(near.value_or("dp=1,tp=1"));
     return error;
   }
   if (key == "recompute")

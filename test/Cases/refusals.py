@@ -37,6 +37,10 @@ class Refusals(harness.Case):
             ("tp=2.0", "plan.bad_pin"), ("tp=2,tp=2", "plan.bad_pin"),
             ("tp=2, tp=2", "plan.bad_pin"), ("sp=2", "plan.bad_pin"), ("vocab=2", "plan.bad_pin"),
             ("foo=1", "plan.unknown_pin", "foo"), ("=2", "plan.unknown_pin"),
+            # As other software calls it.
+            ("fsdp=8", "plan.unknown_pin", "dp=8,zero=3"), ("fsdp=1", "plan.unknown_pin", "zero=3"),
+            ("tensor_parallel=2", "plan.unknown_pin", "tp=2"),
+            ("gradient_checkpointing=1", "plan.unknown_pin", "recompute=full"),
             ("micro_batch=0", "plan.bad_pin"),
             ("pp=0", "plan.bad_pin", "pp=0"), ("pp=3", "plan.ranks_mismatch", "pp=3", "ranks=4"),
             ("pp=2,tp=4", "plan.ranks_mismatch", "pp=2", "tp=4", "ranks=4"),

@@ -302,7 +302,10 @@ class Refusals(Verify):
                 ([t0, "--plan", plan, "--against", many], "verify.too_many_ranks"),
                 ([t0, "--plan", t0], "plan.unreadable")):
             with self.subTest(kind=kind):
-                self.refused([CLEAVE, "verify", *words], kind)
+                error = self.refused([CLEAVE, "verify", *words], kind)
+                # Without a cluster each degree that divides the heads can be had.
+                if kind == "plan.heads_indivisible":
+                    self.assertEqual(error["suggestions"], ["tp one of 2, 4"])
 
     def test_rounding_is_no_mistake_of_a_layout(self):
         """bf16 beside fp32 differs; what is suggested agrees."""

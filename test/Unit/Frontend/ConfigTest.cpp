@@ -295,6 +295,11 @@ TEST(Config, featuresWithoutOperatorsAreDescribedAndNotTrained) {
     auto [key, kind] = reasonOf(readModel(configPath(row.config)));
     EXPECT_EQ(key, row.key) << row.config;
     EXPECT_EQ(kind, "config.feature_unsupported") << row.config;
+    // What changes the model is never offered as if it did not.
+    const rt::Error error = refuseUntrained(*readModel(configPath(row.config))).error();
+    EXPECT_EQ(error.suggestions.at(0), "`cleave inspect` for its sizes and counts") << row.config;
+    for (const std::string &other : std::span(error.suggestions).subspan(1))
+      EXPECT_NE(other.find("another model"), std::string::npos) << other;
   }
   auto dynamic = readEdited("t0", [](rt::JsonValue &c) {
     c.set("rope_scaling", json(R"({"type": "dynamic", "factor": 2})"));
