@@ -167,13 +167,14 @@ private:
   LayerParts &forward() { return times.forwardParts; }
   LayerParts &backward() { return times.backwardParts; }
 
-  /// Products of one input, as one where the host merges them.
+  /// Products of one input and width, as one where the host merges them.
   std::vector<std::vector<const Product *>> groups() const {
-    std::map<std::pair<int, bool>, std::vector<const Product *>> byInput;
+    std::map<std::tuple<int, bool, int>, std::vector<const Product *>> byInput;
     std::vector<std::vector<const Product *>> out;
     for (const Product &product : kind.products)
       if (host.mergesProducts)
-        byInput[{product.input, product.isPicked}].push_back(&product);
+        byInput[{product.input, product.isPicked, product.widthOr(layout.width)}].push_back(
+            &product);
       else
         out.push_back({&product});
     for (auto &[input, products] : byInput)
@@ -220,7 +221,9 @@ private:
       });
     });
     // The classifier and routers stay in 16 bits.
-    const Width width = isStatistic ? std::max(16, layout.width) : layout.width;
+    const Width own = first.widthOr(layout.width);
+    const Width width = isStatistic ? std::max(16, own) : own;
+    const double resultBytes = bytesOf(own);
     // Input and gradient are cast once each; the weights' gradient takes them as they are.
     auto product = [&](double m, double n, double k, double resultBytes, bool casts,
                        bool isWeights = false) {
@@ -228,20 +231,20 @@ private:
                          {m, n, k, width, resultBytes, casts, isBlockScaled(), isWeights, around},
                          clock, host.splitsWaves);
     };
-    const Seconds ahead = product(rows, columns, summed, valueBytes(), true);
+    const Seconds ahead = product(rows, columns, summed, resultBytes, true);
     forward().products += ahead;
     if (llvm::all_of(group, [](const Product *p) { return p->isLast; }))
       last += ahead;
     const bool adds = host.accumulate == Bytes();
-    const Seconds weights = product(columns, summed, rows, adds ? 8 : valueBytes(), false,
+    const Seconds weights = product(columns, summed, rows, adds ? 8 : resultBytes, false,
                                     /*isWeights=*/true);
     backward().passes += streamTime(device, host.accumulate * (columns * summed));
-    backward().products += product(rows, summed, columns, valueBytes(), true) + weights;
+    backward().products += product(rows, summed, columns, resultBytes, true) + weights;
     times.weightGradients += weights;
     if (enters && isNewInput)
-      exchangeTensor(Bytes(rows * summed * valueBytes()), /*enters=*/true);
+      exchangeTensor(Bytes(rows * summed * resultBytes), /*enters=*/true);
     if (leaves && !enters)
-      exchangeTensor(Bytes(rows * columns * valueBytes()), /*enters=*/false);
+      exchangeTensor(Bytes(rows * columns * resultBytes), /*enters=*/false);
   }
 
   /// Into the tensor ranks' part of a layer, or out of it.
@@ -261,11 +264,13 @@ private:
     const Product &first = *group.front();
     const double rows = cuts.routed.gathered(first.rows);
     const double summed = cuts.routed.gathered(first.summed);
+    const Width bits = first.widthOr(layout.width);
     const double here = std::max(1., cuts.routed.gathered({first.picked}));
     auto product = [&](double m, double n, double k, bool casts, bool isWeights = false) {
-      return groupedProductTime(
-          device, {m, n, k, layout.width, 2, casts, isBlockScaled(), isWeights, around}, here,
-          clock);
+      return groupedProductTime(device,
+                                {m, n, k, bits, first.width ? bytesOf(bits) : 2, casts,
+                                 isBlockScaled(), isWeights, around},
+                                here, clock);
     };
     forward().products += product(rows, columns, summed, true);
     const Seconds weights = product(rows, summed, columns, false, /*isWeights=*/true);
@@ -289,6 +294,8 @@ private:
 
   bool cutsWidth() const { return layout.expertWidth && layout.tensor > 1; }
   double valueBytes() const { return layout.valueBytes().value; }
+  /// Of a value among those of `width` bits: what has fewer than 16 is kept in 16.
+  static double bytesOf(Width width) { return width > 16 ? 4 : 2; }
 
   /// Rows that are made of each token.
   static double choicesOf(const Product &product) {
@@ -332,7 +339,7 @@ private:
       size.queries = cuts.plain.gathered(s.queries) / size.keyWidth;
       size.keys = static_cast<double>(layout.sequenceLength);
       size.isSpread = layout.context > 1;
-      size.width = std::max(16, layout.width);
+      size.width = std::max(16, s.width.value_or(layout.width));
       if (s.window)
         size.window = static_cast<double>(*s.window);
       // Scores that go through memory are products of a library.
@@ -390,7 +397,9 @@ private:
       if (pass.kind == PassKind::Statistic || !isMeant(pass))
         continue;
       const int chain = host.fusesElementwise ? pass.chain : static_cast<int>(i);
-      double &elements = chains[chain].elements;
+      double &sum = chains[chain].elements;
+      // In values of the layout's width.
+      const double wide = pass.width ? bytesOf(*pass.width) / valueBytes() : 1;
       addBodies(pass, chains[chain]);
       auto inChain = [&](int maker) {
         return host.fusesElementwise && maker >= 0 && kind.passes[maker].chain == chain &&
@@ -398,9 +407,9 @@ private:
       };
       for (const Pass::Operand &read : pass.reads)
         // What a pass of the same chain made is neither written nor read.
-        elements += inChain(read.maker) ? -elementsOf(read.extents) : elementsOf(read.extents);
+        sum += wide * (inChain(read.maker) ? -elementsOf(read.extents) : elementsOf(read.extents));
       for (const Pass::Operand &write : pass.writes)
-        elements += elementsOf(write.extents);
+        sum += wide * elementsOf(write.extents);
     }
     return chains;
   }

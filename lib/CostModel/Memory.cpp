@@ -37,7 +37,9 @@ Bytes bytesOf(const LayerInput &in, const KindWork &kind, const std::vector<Save
   double bytes = in.host.dropoutMasks * keptOf(in, kind);
   for (const Saved &saved : values)
     if (!saved.isInner || !in.host.fusesElementwise)
-      bytes += elements(saved.extents) * (saved.isFactor ? in.layout.width / 8. : in.valueBytes());
+      bytes += elements(saved.extents) * (saved.width      ? *saved.width / 8.
+                                          : saved.isFactor ? in.layout.width / 8.
+                                                           : in.valueBytes());
   if (in.host.attention == "unfused" && in.layout.recompute != Recompute::Scores)
     for (const Scores &s : kind.scores)
       bytes += kScoreBytes * cuts.plain.gathered(s.queries) /

@@ -73,7 +73,8 @@ public:
     const DenseSet<Value> stream = findStream();
     auto described = [&](Value value) {
       return Saved{extentsOf(value.getType()), factors.contains(value), isInner(value),
-                   stream.contains(value), kept.contains(value)};
+                   stream.contains(value), kept.contains(value),
+                   value.getDefiningOp() ? pathOf(value.getDefiningOp()) : ""};
     };
     for (Value value : saved)
       work.saved.push_back(described(value));
@@ -351,6 +352,21 @@ private:
 };
 
 } // namespace
+
+void setWidths(ModelWork &work,
+               const std::function<std::optional<int>(const std::string &path)> &widthOf) {
+  auto set = [&](auto &list) {
+    for (auto &piece : list)
+      piece.width = widthOf(piece.path);
+  };
+  for (KindWork &kind : work.kinds) {
+    set(kind.products);
+    set(kind.scores);
+    set(kind.passes);
+    set(kind.saved);
+    set(kind.dear);
+  }
+}
 
 std::optional<ModelWork> workOf(ModuleOp model) {
   auto layers = layersOf(model);

@@ -51,11 +51,22 @@ rt::StatusOr<cost::Device> deviceOf(const Cluster &cluster, const std::string &s
       device.link.inSwitch = 1;
   } else if (cluster.local) {
     device.link.domain = cluster.ranks();
+  } else {
+    // Links inside of a node are all that is known to be there.
+    device.link.domain = std::min(device.link.domain, cluster.devicesPerNode);
   }
   if (cluster.levels.size() > 1 && cluster.levels[1].bandwidth)
     device.network.bandwidth =
         cost::BytesPerSecond(*cluster.levels[1].bandwidth / cluster.levels[1].oversubscription);
   return device;
+}
+
+bool assumesNetwork(const Cluster &cluster) {
+  if (cluster.local || cluster.nodes == 1)
+    return false;
+  if (cluster.levels.size() == 1 && cluster.levels.front().span >= cluster.ranks())
+    return false;
+  return cluster.levels.size() < 2 || !cluster.levels[1].bandwidth;
 }
 
 double usableMemory(const Cluster &cluster) {

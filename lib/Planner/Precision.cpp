@@ -96,6 +96,11 @@ static bool isNarrow(StringRef path, const PlanRequest &request) {
   return narrow;
 }
 
+std::optional<int> pinnedWidth(StringRef path, const PlanRequest &request) {
+  const bool narrow = isNarrow(path, request);
+  return narrow == request.narrow ? std::nullopt : std::optional(narrow ? 16 : 32);
+}
+
 static rt::Status checkPins(ModuleOp model, const PlanRequest &request) {
   std::vector<std::string> known;
   for (auto kind : model.getOps<func::FuncOp>())

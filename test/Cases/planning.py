@@ -98,6 +98,20 @@ class Planning(harness.Case):
         self.assertAlmostEqual((again["operations"]["executed"] - head) / (whole - head), 4 / 3,
                                places=6)
 
+    def test_a_network_that_nobody_stated_is_noted(self):
+        sizes = ("--seq-len", "2048", "--global-batch", "32")
+        bare = self.plan(TINYLLAMA, self.cluster(2, 4, name="pair"), *sizes)
+        self.assertRegex("".join(bare["notes"]), "pair .* 2 nodes .* 50 GB/s")
+        levels = [{"name": "nvlink", "span": 4}, {"name": "net", "bandwidth": 50e9}]
+        said = self.plan(TINYLLAMA, self.cluster(2, 4, levels=levels, name="pair"), *sizes)
+        self.assertEqual(said["notes"], [])
+        # What is taken is what the note says; without in-switch reduction, as levels have it.
+        self.assertEqual(bare["plan"]["layout"], said["plan"]["layout"])
+        path = self.written(TINYLLAMA, "config")
+        done = run([CLEAVE, "compile", path, "--cluster", self.cluster(2, 4), *sizes,
+                    "--emit=plan"])
+        self.assertIn("network between its 2 nodes", done.stderr)
+
     def test_cost_keeps_the_nodes_that_are_given(self):
         # A small model is cheapest on one node, and still stands on two where these are asked for.
         def ranks(*options):
@@ -185,9 +199,36 @@ class Planning(harness.Case):
             self.assertGreater(wide[part], 10 * narrow[part])
             self.assertLess(wide[part], 16 * narrow[part])
         unknown = self.cluster(1, 8, device="tpu-v5p-95gb")
-        self.plan(model, unknown, *sizes, *pins)
+        self.assertEqual(self.plan(model, unknown, *sizes, *pins)["notes"], [])
         error = self.plan(model, unknown, *sizes, *pins, "--set", "precision=fp32", fails=True)
         self.assertEqual(error["kind"], "device.rate_unknown")
+
+    def test_a_precision_of_some_paths_is_priced(self):
+        """The MLP has 32 × 3 × 4096 × 14336 of 7.11e9 elements that tokens are multiplied with."""
+        model, sizes = llama(32, 4096, 32, 8, 14336, 32000), ("--seq-len", "4096", "--global-batch", "8")
+        rows = "dp=8,zero=3,micro_batch=1,recompute=none"
+
+        def ask(precision, pins="", **more):
+            return self.plan(model, self.cluster(1, 8, **more), *sizes, "--allow-over-budget", "--set",
+                             f"precision={precision}", "--pin", rows + pins)
+
+        def products(*words):
+            return ask(*words)["plan"]["parts"]["products"]
+
+        narrow, wide = products("bf16"), products("fp32")
+        share = 32 * 3 * 4096 * 14336 / 7.11e9
+        for found in (products("bf16", ",precision.mlp=fp32") - narrow,
+                      wide - products("fp32", ",precision.mlp=bf16")):
+            self.assertAlmostEqual(found / (wide - narrow), share, delta=0.04)
+        # What is kept of the MLP takes twice as much, the rest as before.
+        kept = [ask("bf16", pins)["plan"]["memory_of_places"][0]["activations"]
+                for pins in ("", ",precision.mlp=fp32")] + [
+                    ask("fp32")["plan"]["memory_of_places"][0]["activations"]]
+        self.assertLess(kept[0], kept[1])
+        self.assertLess(kept[1], kept[2])
+        found = ask("bf16", ",precision.mlp=fp32", device="tpu-v5p-95gb")
+        self.assertRegex("".join(found["notes"]), "device.rate_unknown.*precision.mlp")
+        self.assertTrue(found["plan"]["pins"].endswith(",precision.mlp=fp32"))
 
     def test_a_refusal_suggests_something_though_nothing_helps_alone(self):
         error = self.plan(config(), self.cluster(device_memory=20000), "--global-batch", "1",

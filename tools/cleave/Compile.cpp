@@ -200,6 +200,10 @@ rt::Status Compilation::choose() {
     return model.status();
   request.searches &= model.ok();
   if (request.searches) {
+    if (const std::string note =
+            request.cluster ? noteOfNetwork(*request.cluster, step->device) : "";
+        !note.empty())
+      tell("note: {}\n", note);
     CLEAVE_RT_ASSIGN_OR_RETURN(price, choosePlan(request, *step, *module));
   } else if (request.isOpen) {
     const std::string_view kind = model.status().error().kind;

@@ -164,8 +164,8 @@ rt::Status runPlan(const Words &words) {
   ProgressLine progress;
   SearchProblem problem = task->problem();
   std::vector<int64_t> tried;
-  const SearchResult found =
-      forCost ? searchCheapest(*task, options, line.has("nodes"), tried) : task->find(problem, options, &progress);
+  const SearchResult found = forCost ? searchCheapest(*task, options, line.has("nodes"), tried)
+                                     : task->find(problem, options, &progress);
   progress.clear();
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   if (found.best.empty() && found.isByFormulaAlone)

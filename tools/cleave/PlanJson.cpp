@@ -179,6 +179,10 @@ void writePlanJson(rt::JsonWriter &out, const PlanReport &r) {
   out.key("precision").value(request.narrow ? "bf16" : "fp32");
   out.key("plan");
   writePriced(out, r, r.best());
+  out.key("notes").beginArray();
+  for (const std::string &note : notesOf(r))
+    out.value(note);
+  out.endArray();
   out.key("tokens_per_second").value(tokens / r.best().seconds());
   const auto peak = r.task.step.device.peak.find(request.narrow ? 16 : 32);
   if (peak != r.task.step.device.peak.end()) {

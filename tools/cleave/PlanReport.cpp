@@ -63,6 +63,15 @@ std::string gigabytes(double bytes) {
                      : fmt::format("{:.1f} GB", bytes / 1e9);
 }
 
+std::vector<std::string> notesOf(const PlanReport &r) {
+  const Cluster &cluster = *r.task.request.cluster;
+  std::vector<std::string> notes = {noteOfCores(cluster),
+                                    noteOfNetwork(cluster, r.task.step.device),
+                                    noteOfRates(r.task.step, r.task.request.plan)};
+  llvm::erase_if(notes, [](const std::string &note) { return note.empty(); });
+  return notes;
+}
+
 static std::string headText(const PlanReport &r) {
   const PlanRequest &request = r.task.request.plan;
   const PricedChoice &best = r.best();
@@ -88,7 +97,7 @@ static std::string headText(const PlanReport &r) {
                   100 * p.errorBar,
                   static_cast<double>(request.globalBatch * request.sequence) / best.seconds()) +
       cost;
-  if (const std::string note = noteOfCores(*r.task.request.cluster); !note.empty())
+  for (const std::string &note : notesOf(r))
     text += "(" + note + ")\n";
   if (peak != r.task.step.device.peak.end()) {
     const double all = best.seconds() * static_cast<double>(request.ranks) * peak->second.value;

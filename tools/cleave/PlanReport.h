@@ -66,6 +66,9 @@ struct PlanReport {
   const PricedChoice &best() const { return result.best.front(); }
 };
 
+/// What the prediction takes for granted of these machines.
+std::vector<std::string> notesOf(const PlanReport &report);
+
 /// "12.3 GB"
 std::string gigabytes(double bytes);
 

@@ -31,6 +31,24 @@ std::string noteOfCores(const Cluster &cluster) {
                      cluster.ranks(), cores);
 }
 
+std::string noteOfNetwork(const Cluster &cluster, const cost::Device &device) {
+  if (!assumesNetwork(cluster))
+    return "";
+  return fmt::format("\"levels\" of {} does not say how fast the network between its {} nodes is; "
+                     "taken is what {} is described with, {:.4g} GB/s a device",
+                     cluster.name, cluster.nodes, device.name,
+                     device.network.bandwidth.value / 1e9);
+}
+
+std::string noteOfRates(const StepModel &step, const PlanRequest &request) {
+  for (const auto &[path, isNarrow] : request.pins.narrow)
+    if (const int width = isNarrow ? 16 : 32; !step.device.knowsRateOf(width))
+      return fmt::format("how fast {} multiplies in {} is not known (device.rate_unknown): "
+                         "precision.{} is priced at the rate of the widest precision that is",
+                         step.device.name, isNarrow ? "bf16" : "fp32", path);
+  return "";
+}
+
 void assumePrecision(CompileRequest &request) {
   if (!request.recipe.precision && request.cluster && !request.cluster->local)
     request.recipe.precision = rt::Precision::Bf16;
@@ -57,6 +75,8 @@ rt::StatusOr<StepModel> StepModel::of(const CompileRequest &request, mlir::Modul
         .withRule("@forward calls the layers of an .mlir model in order")
         .suggest("`cleave compile CONFIG --emit=nn -o model.mlir` writes one");
   model.work = std::move(*found);
+  cost::setWidths(model.work,
+                  [&](const std::string &path) { return pinnedWidth(path, request.plan); });
   model.limits = limitsOf(module);
   return model;
 }

@@ -36,6 +36,13 @@ struct StepModel {
 /// What a prediction for more local ranks than this machine has cores leaves out; else nothing.
 std::string noteOfCores(const Cluster &cluster);
 
+/// Where the speed of the network between nodes is the device's and not the cluster's; else
+/// nothing.
+std::string noteOfNetwork(const Cluster &cluster, const cost::Device &device);
+
+/// Where a pin of precision.PATH has a rate that the device's description lacks; else nothing.
+std::string noteOfRates(const StepModel &step, const PlanRequest &request);
+
 /// The cluster of a request: without one, one local rank.
 rt::StatusOr<Cluster> clusterOf(const CompileRequest &request);
 /// Whether what this version emits runs on the devices of `cluster`.

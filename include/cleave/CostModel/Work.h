@@ -12,6 +12,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -60,6 +61,10 @@ struct Product {
   bool spreads = false, gathers = false;
   /// Nothing that the backward reads is made of its result.
   bool isLast = false;
+  /// Bits of its operands and its result, where they are not the layout's.
+  std::optional<int> width = {};
+
+  int widthOr(int layout) const { return width.value_or(layout); }
 };
 
 /// Attention: rows of queries against rows of keys.
@@ -67,6 +72,8 @@ struct Scores {
   std::string path;
   Extents queries, keys, values;
   std::optional<int64_t> window;
+  /// As of a product.
+  std::optional<int> width = {};
 };
 
 /// What a kernel does with the elements that it passes over.
@@ -102,6 +109,8 @@ struct Pass {
   bool isDoneAgain = false;
   /// What is computed, by the operator and by its gradient.
   std::vector<BodyLoop> forward, backward;
+  /// As of a product.
+  std::optional<int> width = {};
 };
 
 /// A value that the backward reads.
@@ -115,6 +124,9 @@ struct Saved {
   bool isStream = false;
   /// It is kept where dear results alone are (cleave/Analysis/Dear.h).
   bool isDear = false;
+  /// Where it is made, and the bits of what is made there, where they are not the layout's.
+  std::string path = {};
+  std::optional<int> width = {};
 };
 
 /// A trained tensor of one layer.
@@ -147,6 +159,10 @@ struct ModelWork {
   /// The kind of each layer in order, embedding and head included.
   std::vector<int> layers;
 };
+
+/// Gives what stands at a path the width that `widthOf` says, where it says one.
+void setWidths(ModelWork &work,
+               const std::function<std::optional<int>(const std::string &path)> &widthOf);
 
 /// The work of `model`, a module in nn with its `@forward`; nothing where it has none.
 std::optional<ModelWork> workOf(mlir::ModuleOp model);

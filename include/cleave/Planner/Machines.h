@@ -16,6 +16,10 @@ namespace cleave {
 /// `device.unknown`, `device.*` of the reader.
 rt::StatusOr<cost::Device> deviceOf(const Cluster &cluster, const std::string &share);
 
+/// Whether `cluster` has several nodes and does not say how fast the network between them is: then
+/// it is taken to be that of the device's description.
+bool assumesNetwork(const Cluster &cluster);
+
 /// What a rank may use of its device: all but what an allocator cannot give out and what the driver
 /// takes. 0: not known.
 double usableMemory(const Cluster &cluster);

@@ -88,6 +88,10 @@ struct PlanRequest {
 rt::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> planFromPins(mlir::ModuleOp model,
                                                              const PlanRequest &request);
 
+/// Bits of what is computed at `path`, where the pins of `request` say another precision for it
+/// than the request; else nothing.
+std::optional<int> pinnedWidth(llvm::StringRef path, const PlanRequest &request);
+
 /// What `request` pins beyond the usual and has no effect on its plan, as "zero=3" where one
 /// rank has each parameter to itself, or "sp=1" without a tensor axis.
 std::vector<std::string> idlePins(mlir::ModuleOp model, const PlanRequest &request);

@@ -149,5 +149,40 @@ TEST(Run, LinksOfTheClusterTakeThePlaceOfTheDevices) {
   EXPECT_EQ((*other).network.bandwidth.value, 12.5e9);
 }
 
+/// What a file leaves out of the links is known, and links end where the node does.
+TEST(Run, ANetworkThatNobodyStatedIsAssumed) {
+  Cluster cluster;
+  cluster.device = "h100-sxm-80gb";
+  cluster.nodes = 2;
+  cluster.devicesPerNode = 4;
+  EXPECT_TRUE(assumesNetwork(cluster));
+  auto bare = deviceOf(cluster, CLEAVE_SHARE);
+  ASSERT_TRUE(bare.ok());
+  EXPECT_EQ((*bare).link.domain, 4);
+  cluster.levels = {{"nvlink", 4, 450e9, 2e-6, true}};
+  EXPECT_TRUE(assumesNetwork(cluster));
+  cluster.levels.push_back({"network", 8, std::nullopt, 5e-6, false});
+  EXPECT_TRUE(assumesNetwork(cluster));
+  cluster.levels[1].bandwidth = 25e9;
+  EXPECT_FALSE(assumesNetwork(cluster));
+  // One domain over all, and a single node.
+  cluster.levels = {{"nvlink", 8, 450e9, 2e-6, true}};
+  EXPECT_FALSE(assumesNetwork(cluster));
+  cluster.levels.clear();
+  cluster.nodes = 1;
+  EXPECT_FALSE(assumesNetwork(cluster));
+}
+
+/// A device with more memory never leaves a rank less, and what a rank needs suffices.
+TEST(Run, MoreMemoryLeavesNoLess) {
+  double last = 0;
+  for (double bytes = 1e6; bytes < 200e9; bytes *= 1.003) {
+    EXPECT_GE(usableMemory(bytes), last) << bytes;
+    last = usableMemory(bytes);
+    EXPECT_LE(last, bytes);
+    EXPECT_GE(usableMemory(memoryWith(Cluster(), last)), last * (1 - 1e-12)) << bytes;
+  }
+}
+
 } // namespace
 } // namespace cleave
