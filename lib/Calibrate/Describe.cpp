@@ -1,6 +1,6 @@
 //===- Describe.cpp - A core in the format of share/hardware -------------------===//
 
-#include "cleave/Calibrate/Calibrate.h"
+#include "cleave/Calibrate/OtherWork.h"
 #include "runtime/Base/Json.h"
 #include <cmath>
 #include <fmt/format.h>
@@ -188,9 +188,11 @@ std::string describe(const cost::Device &device, const Timings &timings, const O
                   rounded(options.round.value * 1e3), options.profile.name);
   Writer out(device.name);
   out.part("note", [&](rt::JsonWriter &w) {
-    w.value(fmt::format("one core of {}{}; a rank has as many as its share of the machine",
+    const std::string busy = noteOfBusy(timings.quiet);
+    w.value(fmt::format("one core of {}{}; a rank has as many as its share of the machine{}{}",
                         processor.empty() ? "an unnamed processor" : processor,
-                        options.quick ? ", measured at few sizes" : ""));
+                        options.quick ? ", measured at few sizes" : "", busy.empty() ? "" : "; ",
+                        busy));
   });
   out.part("memory", [&](rt::JsonWriter &w) {
     w.beginObject();

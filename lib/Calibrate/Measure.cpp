@@ -1,17 +1,22 @@
 //===- Measure.cpp - All families, on all cores at once ------------------------===//
 
+#include "cleave/Calibrate/OtherWork.h"
 #include "lib/Calibrate/Bench.h"
 #include "lib/Calibrate/Kernels.h"
 #include "runtime/Comm/Local/LocalWorld.h"
 #include <chrono>
 #include <limits>
 #include <numeric>
+#include <span>
+#include <thread>
 
 namespace cleave::calibrate {
 
 /// Rounds behind each other; the others come when everything else was measured, so that what slows
 /// the machine down for seconds is not in all of them.
 static constexpr int kRoundsAtOnce = 2;
+/// So long nothing is done, to see what others do: the kernel counts in hundredths of a second.
+static constexpr std::chrono::milliseconds kLookAround{300};
 
 rt::StatusOr<Floats> Floats::make(size_t count) {
   Floats floats;
@@ -130,7 +135,14 @@ rt::StatusOr<Timings> measure(const Options &options) {
   std::vector<int> everyone(options.ranks);
   std::iota(everyone.begin(), everyone.end(), 0);
   CLEAVE_RT_ASSIGN_OR_RETURN(const auto world, rt::LocalWorld::create(plan));
-  Timings timings;
+  Quiet quiet;
+  {
+    const OtherWork others;
+    std::this_thread::sleep_for(kLookAround);
+    quiet.before = others.share();
+  }
+  const OtherWork others;
+  std::vector<Timings> rounds;
   CLEAVE_RT_RETURN_IF_ERROR(world->run([&](rt::World &self) -> rt::Status {
     CLEAVE_RT_ASSIGN_OR_RETURN(rt::Communicator * all, self.group(everyone));
     Bench bench(self, *all, options);
@@ -139,15 +151,17 @@ rt::StatusOr<Timings> measure(const Options &options) {
       these.ranks = options.ranks;
       bench.begin(self.rank() == 0 ? &these : nullptr, round);
       CLEAVE_RT_RETURN_IF_ERROR(measureAll(bench, *kernels));
-      if (self.rank() != 0)
-        continue;
-      if (round == 0)
-        timings = these;
-      else
-        takeFaster(timings, these);
+      if (self.rank() == 0)
+        rounds.push_back(std::move(these));
     }
     return {};
   }));
+  quiet.during = others.share();
+  quiet.spread = spreadOf(rounds);
+  Timings timings = rounds.front();
+  for (const Timings &more : std::span(rounds).subspan(1))
+    takeFaster(timings, more);
+  timings.quiet = quiet;
   return timings;
 }
 

@@ -9,7 +9,7 @@
 #include "Output.h"
 #include "PlanTask.h"
 
-#include "cleave/Calibrate/Calibrate.h"
+#include "cleave/Calibrate/OtherWork.h"
 #include "runtime/Base/Files.h"
 #include "runtime/Base/Json.h"
 #include "runtime/Base/Machine.h"
@@ -21,8 +21,25 @@
 
 namespace cleave::tool {
 
-static void report(const cost::Device &device, const calibrate::Options &options, double seconds,
-                   const std::string &output, bool json) {
+/// What was found of other work, null where that is not known.
+static void writeQuiet(rt::JsonWriter &out, const calibrate::Quiet &quiet) {
+  const auto write = [&](const char *key, const std::optional<double> &value) {
+    out.key(key);
+    value ? out.value(*value) : out.null();
+  };
+  out.key("quiet").beginObject();
+  write("others_before", quiet.before);
+  write("others_during", quiet.during);
+  write("spread", quiet.spread);
+  out.key("is_busy").value(!calibrate::noteOfBusy(quiet).empty()).endObject();
+}
+
+static void report(const cost::Device &device, const calibrate::Timings &timings,
+                   const calibrate::Options &options, double seconds, const std::string &output,
+                   bool json) {
+  if (const std::string busy = calibrate::noteOfBusy(timings.quiet); !busy.empty())
+    tell("warning[calibrate.busy]: {}; again when nothing else runs: cleave calibrate -o {}\n",
+         busy, output);
   if (!json) {
     tell("{}: {} core{}, {:.0f} GFLOP/s in products of fp32", output, options.ranks,
          options.ranks == 1 ? "" : "s", device.product.rate.at(32).value * 1e-9);
@@ -38,6 +55,7 @@ static void report(const cost::Device &device, const calibrate::Options &options
   if (options.narrow)
     out.key("bf16").value(device.product.rate.at(16).value);
   out.endObject().key("bandwidth").value(device.bandwidth.value);
+  writeQuiet(out, timings.quiet);
   out.key("seconds").value(seconds).endObject();
   std::fputs((out.take() + "\n").c_str(), stdout);
 }
@@ -83,7 +101,7 @@ rt::Status runCalibrate(const Words &words) {
   device = calibrate::fit(timings, device);
   CLEAVE_RT_RETURN_IF_ERROR(rt::writeFileAtomically(
       output, calibrate::describe(device, timings, options, machine.processor)));
-  report(device, options, spent(), output, line.json());
+  report(device, timings, options, spent(), output, line.json());
   return rt::Status::success();
 }
 

@@ -20,6 +20,7 @@
 #include "cleave/Target/CPU/KernelCompiler.h"
 #include "runtime/Base/Status.h"
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -87,8 +88,17 @@ struct ExchangeTiming {
   cost::Seconds time;
 };
 
+/// How quiet the machine was; what is unknown is left out.
+struct Quiet {
+  /// Shares of the cores that other work took, before and while it was measured.
+  std::optional<double> before, during;
+  /// By how much rounds differ (`spreadOf`).
+  std::optional<double> spread;
+};
+
 struct Timings {
   int ranks = 1;
+  Quiet quiet;
   /// The same products with operands from afar and from nearer by, and what these take turns in.
   std::vector<ProductTiming> products, nearProducts;
   cost::Bytes productsAround, nearAround;
