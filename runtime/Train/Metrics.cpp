@@ -142,6 +142,10 @@ Status MetricsLog::writeSummary(uint64_t step, const RunFigures &figures) {
   out.key("steps").value(figures.steps);
   put("step_time", figures.stepSeconds);
   put("predicted_step_time", figures.predictedStepSeconds);
+  if (figures.crowded) {
+    out.key("crowded").beginObject().key("ranks").value(figures.crowded->ranks);
+    out.key("cores").value(figures.crowded->cores).endObject();
+  }
   put("peak_bytes", figures.peakBytes);
   put("predicted_bytes", figures.predictedBytes);
   out.endObject().endObject();
@@ -231,6 +235,8 @@ double RunSummary::tokensPerSecond() const {
 RunFigures RunSummary::figures() const {
   RunFigures out;
   out.predictedStepSeconds = predictedStep;
+  if (predictedStep)
+    out.crowded = crowdedCores;
   out.predictedBytes = predictedMemory;
   if (measuredMemory > 0)
     out.peakBytes = measuredMemory;
@@ -259,7 +265,13 @@ std::string RunSummary::text() const {
   }
   if (const RunFigures found = figures(); found.stepSeconds) {
     out += fmt::format("step: {:.4g} s measured", *found.stepSeconds);
-    if (predictedStep)
+    // How far off a prediction for other machines is says nothing.
+    if (found.crowded)
+      out += fmt::format(", {:.4g} s predicted with a core for each rank; here {} ranks shared {} "
+                         "core{}",
+                         *predictedStep, found.crowded->ranks, found.crowded->cores,
+                         found.crowded->cores == 1 ? "" : "s");
+    else if (predictedStep)
       out += fmt::format(", {:.4g} s predicted ({:+.1f} %)", *predictedStep,
                          100 * (*predictedStep / *found.stepSeconds - 1));
     out += '\n';

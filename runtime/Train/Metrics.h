@@ -49,12 +49,20 @@ struct EvalMetrics {
   uint64_t tokens = 0;
 };
 
+/// More ranks than the cores that they share.
+struct CrowdedCores {
+  int64_t ranks = 0, cores = 0;
+};
+
 /// What a run took beside what the compiler expected; absent: not measured, not predicted.
 struct RunFigures {
   /// Steps of this run.
   uint64_t steps = 0;
   /// Mean of them without the first one, which warms up, where there are more; in seconds.
   std::optional<double> stepSeconds, predictedStepSeconds;
+  /// Where ranks had less than a core each, which the prediction takes for granted: how many of
+  /// them shared how many cores.
+  std::optional<CrowdedCores> crowded;
   /// Of the process, at its peak; predicted for the ranks in it.
   std::optional<uint64_t> peakBytes, predictedBytes;
 };
@@ -122,7 +130,11 @@ public:
 
   void add(const StepMetrics &metrics);
   void setMemory(std::optional<uint64_t> predictedBytes, uint64_t measuredBytes);
-  void setPredictedStep(std::optional<double> seconds) { predictedStep = seconds; }
+  /// `seconds`: with a core for each rank; `crowded`: where they had less.
+  void setPredictedStep(std::optional<double> seconds, std::optional<CrowdedCores> crowded = {}) {
+    predictedStep = seconds;
+    crowdedCores = crowded;
+  }
   /// A further line, as "data: 10 sequences, 2 tokens unused".
   void remark(std::string line) { remarks.push_back(std::move(line)); }
 
@@ -141,6 +153,7 @@ private:
   /// Seconds in steps, the first one included.
   double inSteps = 0;
   std::optional<double> predictedStep;
+  std::optional<CrowdedCores> crowdedCores;
   std::optional<uint64_t> predictedMemory;
   uint64_t measuredMemory = 0;
   std::vector<std::string> remarks;

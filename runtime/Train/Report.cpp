@@ -123,7 +123,9 @@ std::string describeImage(const Image &image) {
                              batch.microBatches == 1 ? "" : "es", batch.microBatch));
   text += lineOf("vocabulary", fmt::format("{}", batch.vocabulary));
   if (common.prediction.stepSeconds)
-    text += lineOf("step", fmt::format("predicted {:.4g} s", *common.prediction.stepSeconds));
+    text +=
+        lineOf("step", fmt::format("predicted {:.4g} s{}", *common.prediction.stepSeconds,
+                                   common.mesh.world() > 1 ? ", with a core for each rank" : ""));
   text += lineOf("device", common.device);
   text += lineOf("instructions", common.profile);
   if (common.pipeline) {
@@ -165,7 +167,9 @@ void completeSummary(const RunSetup &setup, const RunResult &result, uint64_t pe
       *predicted += static_cast<uint64_t>(*setup.image.of(rank).prediction.bytesPerRank);
   }
   summary.setMemory(predicted, peakBytes);
-  summary.setPredictedStep(common.prediction.stepSeconds);
+  const bool isCrowded = setup.cores.ranks > setup.cores.cores;
+  summary.setPredictedStep(common.prediction.stepSeconds,
+                           isCrowded ? std::optional(setup.cores) : std::nullopt);
   summary.remark(fmt::format(
       "allocated: {} in segments, {} for staging and scratch",
       megabytes(static_cast<double>(result.memory.segments)),

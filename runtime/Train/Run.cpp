@@ -233,17 +233,18 @@ StatusOr<std::unique_ptr<HostedRanks>> Run::createWorld() {
   const WorldPlan plan = planWorld(image);
   const int64_t onTheCores = ranksHere() * (team ? team->sharingCores() : 1);
   threads = threadsPerRank(flags, machine.usableCores, onTheCores);
+  cores = {onTheCores, static_cast<int64_t>(machine.usableCores)};
   if (!team) {
     LocalWorldOptions options;
     options.threadsPerRank = threads;
     CLEAVE_RT_ASSIGN_OR_RETURN(auto world, LocalWorld::create(plan, options));
     return std::unique_ptr<HostedRanks>(std::move(world));
   }
-  const long cores = ::sysconf(_SC_NPROCESSORS_ONLN);
-  if (machine.usableCores < static_cast<unsigned>(ranksHere()) && machine.usableCores < cores)
+  const long online = ::sysconf(_SC_NPROCESSORS_ONLN);
+  if (machine.usableCores < static_cast<unsigned>(ranksHere()) && machine.usableCores < online)
     note(fmt::format("this process may use {} of {} cores for {} ranks; if {} binds processes to "
                      "cores, --bind-to none gives them all",
-                     machine.usableCores, cores, ranksHere(), launch->launcher));
+                     machine.usableCores, online, ranksHere(), launch->launcher));
   const bool haveCores = static_cast<uint64_t>(onTheCores) * threads <= machine.usableCores;
   return team->createWorld(plan, haveCores ? defaultSpin : std::chrono::nanoseconds(0));
 }
@@ -258,6 +259,7 @@ StatusOr<ExitCode> Run::execute(StopSignals &signals) {
                        .recipe = recipe,
                        .schedule = *schedule,
                        .threads = threads,
+                       .cores = cores,
                        .processes = processes(),
                        .data = data ? &*data : nullptr,
                        .evalData = evalData ? &*evalData : nullptr,

@@ -63,6 +63,7 @@ private:
   RunState state;
   uint64_t firstStep = 0;
   unsigned threads = 1;
+  CrowdedCores cores{1, 1};
   /// Keeps other runs out of the checkpoint folder while this one is there.
   std::optional<FileDescriptor> heldFolder;
   SharedRun shared;

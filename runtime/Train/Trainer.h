@@ -45,6 +45,8 @@ struct RunSetup {
   Recipe recipe;
   Schedule schedule;
   unsigned threads = 1;
+  /// Of all processes, those that share the cores of this one.
+  CrowdedCores cores{1, 1};
   int64_t processes = 1;
   /// Null with zero steps.
   const TokenDataset *data = nullptr;

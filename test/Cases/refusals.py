@@ -322,12 +322,41 @@ class Refusals(harness.Case):
         self.assertEqual(made.returncode, 0, made.stderr)
 
     def test_values_beyond_a_device_are_said(self):
-        """Its state fits, the values of a micro-batch do not: known before it runs."""
-        said = harness.run([CLEAVE, "compile", golden("t0", "config.json"), "--cluster",
-                            "dgx-h100:1", "--pin", "dp=8", "--global-batch", str(2 ** 23),
-                            "-o", self.fresh("large")])
-        self.assertEqual(said.returncode, 0, said.stderr)
-        self.assertIn("warning[plan.over_budget]", said.stderr)
+        """Its state fits, the values of a micro-batch do not: known before it runs. A program for
+        processors is not measured by a device's memory, but by what the cost model says of one."""
+        def said(batch, *words):
+            done = harness.run([CLEAVE, "compile", golden("t0", "config.json"), "--cluster",
+                                "dgx-h100:1", "--pin", "dp=8", "--global-batch", str(batch),
+                                "-o", self.fresh("large"), *words])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stderr
+
+        large = said(2 ** 23)
+        self.assertIn("warning[plan.over_budget]: by the cost model a rank takes", large)
+        self.assertIn("GB a rank are memory of a host", large)
+        large = said(2 ** 23, "--target", "cuda")
+        self.assertIn("warning[plan.over_budget]: a rank takes", large)
+        self.assertNotIn("memory of a host", large)
+        for words in ((), ("--target", "cuda")):
+            self.assertNotIn("warning", said(8, *words))
+
+    def test_a_prediction_is_for_a_core_each(self):
+        """More ranks than cores are slower than predicted, and the run says why."""
+        cores = len(os.sched_getaffinity(0))
+        for ranks in (1, 2 * cores):
+            binary = self.compiled(config(), ranks, None, recipe())
+            log = self.fresh("log", ".jsonl")
+            done = harness.run([binary, "--data", golden("t0", "tokens.bin"), "--steps", "3", "--log",
+                                log])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(log, encoding="utf-8") as file:
+                summary = json.loads(file.readlines()[-1])["summary"]
+            self.assertIsNotNone(summary["predicted_step_time"])
+            self.assertEqual(summary.get("crowded"),
+                             {"ranks": ranks, "cores": cores} if ranks > cores else None)
+            self.assertEqual("with a core for each rank; here" in done.stdout + done.stderr, ranks > cores)
+            info = harness.run([binary, "--info"]).stdout
+            self.assertEqual("s, with a core for each rank" in info, ranks > 1)
 
 
 if __name__ == "__main__":

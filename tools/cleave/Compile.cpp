@@ -9,6 +9,7 @@
 
 #include "cleave/Pipelines/Phases.h"
 #include "cleave/Pipelines/Register.h"
+#include "cleave/Planner/Machines.h"
 #include "cleave/Target/CUDA/Assemble.h"
 #include "cleave/Target/CUDA/MapLaunches.h"
 #include "cleave/Target/Image/Image.h"
@@ -59,6 +60,7 @@ private:
   rt::Status cuda();
   rt::Status binary();
   void tellBinary() const;
+  void tellMemory() const;
   Nodes nodes();
   void noteSurvey();
   rt::Status checkBudget();
@@ -390,6 +392,28 @@ static std::string quoted(const std::string &path) {
   return text + "'";
 }
 
+/// Warns where a rank takes more than its device has: the program, where it is one for these
+/// devices, and else, as far as it is known, what the cost model says of a step on them.
+void Compilation::tellMemory() const {
+  const std::optional<Cluster> &cluster = request.cluster;
+  if (!cluster || !cluster->deviceMemory)
+    return;
+  const bool isForThem = isOurs(*cluster) || request.target != "cpu";
+  double bytes = 0;
+  if (isForThem)
+    bytes = static_cast<double>(compiled->image.predictedBytesPerRank().value_or(0));
+  else if (price)
+    bytes = price->bytes();
+  const double has = isForThem ? *cluster->deviceMemory : usableMemory(*cluster);
+  if (bytes <= has)
+    return;
+  tell("warning[plan.over_budget]: {}a rank takes {:.1f} GB with the values of a micro-batch, a "
+       "device of {} has {:.1f} GB{}; less: a smaller micro_batch, recompute=selective or "
+       "full, zero=3, more of cp, tp and pp\n",
+       isForThem ? "" : "by the cost model ", bytes / 1e9, cluster->name, has / 1e9,
+       isForThem ? "" : " to give");
+}
+
 /// What was made and how to run it, for people.
 void Compilation::tellBinary() const {
   const rt::Program &program = compiled->image.first();
@@ -406,16 +430,14 @@ void Compilation::tellBinary() const {
        grouped(compiled->image.parameterCount()), ranks, ranks == 1 ? "" : "s",
        fmt::join(axes, " × "), program.batch.globalBatch, program.batch.sequence, memory);
   const std::optional<Cluster> &cluster = request.cluster;
-  const auto bytes = static_cast<double>(compiled->image.predictedBytesPerRank().value_or(0));
-  if (cluster && cluster->deviceMemory && bytes > *cluster->deviceMemory)
-    tell("warning[plan.over_budget]: a rank takes {:.1f} GB with the values of a micro-batch, a "
-         "device of {} has {:.1f} GB; less: a smaller micro_batch, recompute=selective or full, "
-         "zero=3, more of cp, tp and pp\n",
-         bytes / 1e9, cluster->name, *cluster->deviceMemory / 1e9);
-  if (cluster && !isOurs(*cluster))
-    tell("note: it runs on processors, whatever the cluster's devices are; what a plan for {} says "
-         "of time and memory is of these devices and of software for them\n",
-         cluster->name);
+  tellMemory();
+  if (cluster && !isOurs(*cluster) && request.target == "cpu")
+    tell(
+        "note: it runs on processors, whatever the cluster's devices are, and its {:.3g} GB a rank "
+        "are memory of a host; what a plan for {} says of time and memory is of these devices and "
+        "of software for them. A program for GPUs: --target cuda\n",
+        static_cast<double>(compiled->image.predictedBytesPerRank().value_or(0)) / 1e9,
+        cluster->name);
   else if (const std::string note = cluster ? noteOfCores(*cluster) : ""; !note.empty())
     tell("note: {}\n", note);
   const bool here = request.output.find('/') == std::string::npos;

@@ -176,6 +176,15 @@ TEST(RunSummary, CountsWithoutTheFirstStep) {
                             "step: 0.25 s measured, 0.2 s predicted (-20.0 %)\n"
                             "memory: 2.5 MB measured at its peak, 2.0 MB predicted\n"
                             "data: 10 sequences\n");
+  // Ranks that share cores are slower than predicted, by no mistake of the prediction.
+  summary.setPredictedStep(0.2, CrowdedCores{4, 2});
+  EXPECT_NE(summary.text().find("step: 0.25 s measured, 0.2 s predicted with a core for each rank; "
+                                "here 4 ranks shared 2 cores\n"),
+            std::string::npos)
+      << summary.text();
+  EXPECT_EQ(summary.figures().crowded->ranks, 4);
+  summary.setPredictedStep(std::nullopt, CrowdedCores{4, 2});
+  EXPECT_FALSE(summary.figures().crowded);
 }
 
 } // namespace
