@@ -72,8 +72,11 @@ public:
     findKept();
     const DenseSet<Value> stream = findStream();
     auto described = [&](Value value) {
-      return Saved{extentsOf(value.getType()), factors.contains(value), isInner(value),
-                   stream.contains(value), kept.contains(value),
+      return Saved{extentsOf(value.getType()),
+                   factors.contains(value),
+                   isInner(value),
+                   stream.contains(value),
+                   kept.contains(value),
                    value.getDefiningOp() ? pathOf(value.getDefiningOp()) : ""};
     };
     for (Value value : saved)
