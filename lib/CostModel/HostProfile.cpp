@@ -6,6 +6,25 @@
 
 namespace cleave::cost {
 
+/// Orders separated by commas.
+static rt::StatusOr<std::vector<AxisOrder>> ordersOf(const std::string &text,
+                                                     const std::string &file) {
+  std::vector<AxisOrder> orders;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::optional<AxisOrder> order = AxisOrder::of(text.substr(begin, end - begin));
+    if (!order)
+      return rt::userError("host.wrong_value", "'orders' has one that does not name each axis once")
+          .at({file, 0, 0})
+          .withGiven(text)
+          .withRule("orders of tp, cp, dp and pp, the innermost first, separated by commas")
+          .suggest(AxisOrder().text());
+    orders.push_back(*order);
+    begin = end + 1;
+  }
+  return orders;
+}
+
 rt::StatusOr<HostProfile> readHostProfile(const std::string &share, const std::string &name) {
   const std::string folder = share + "/hosts";
   CLEAVE_RT_ASSIGN_OR_RETURN(const rt::JsonValue json, readNamed(folder, name, "host.unknown"));
@@ -17,6 +36,8 @@ rt::StatusOr<HostProfile> readHostProfile(const std::string &share, const std::s
   in.require("source");
   in.string("source");
   p.lacks = in.string("lacks").value_or("");
+  CLEAVE_RT_ASSIGN_OR_RETURN(
+      p.orders, ordersOf(in.string("orders").value_or(""), folder + "/" + name + ".json"));
   p.attention =
       in.oneOf("attention", {"unfused", "flash1", "flash2", "flash3"}).value_or(p.attention);
   p.mergesProducts = in.boolean("merges_products").value_or(p.mergesProducts);

@@ -1,7 +1,7 @@
 //===- Layer.cpp - The time of one layer -----------------------------------===//
 
-#include "cleave/CostModel/Collectives.h"
 #include "cleave/CostModel/Kernels.h"
+#include "cleave/CostModel/Places.h"
 #include "cleave/CostModel/Prediction.h"
 #include "lib/CostModel/Step.h"
 #include "llvm/ADT/STLExtras.h"
@@ -152,7 +152,8 @@ public:
   LayerClock(const KindWork &kind, const Device &device, const HostProfile &host,
              const Layout &layout, std::optional<Bytes> around)
       : kind(kind), device(device), host(host), layout(layout), around(around),
-        cuts(cutsOf(kind, layout)), clock(device.productClock()) {}
+        places(layout, device.link.domain), cuts(cutsOf(kind, layout)),
+        clock(device.productClock()) {}
 
   LayerTimes run() {
     addProducts();
@@ -249,7 +250,7 @@ private:
 
   /// Into the tensor ranks' part of a layer, or out of it.
   void exchangeTensor(Bytes bytes, bool enters) {
-    const Group group{layout.tensor, std::min(layout.tensor, device.link.domain)};
+    const Group group = places.tensor();
     const double waited = 1 - host.hiddenTensor;
     if (layout.sequence) {
       forward().tensor += waited * exchangeTime(device, Exchange::AllGather, group, bytes);
@@ -316,9 +317,8 @@ private:
     if (layout.expert <= 1)
       return;
     const double choices = choicesOf(product);
-    const int64_t near =
-        std::min(layout.expert, std::max<int64_t>(1, device.link.domain / layout.tensor));
-    const auto domains = (layout.expert + near - 1) / near;
+    const int64_t near = places.experts().perDomain;
+    const int64_t domains = (layout.expert + near - 1) / near;
     Seconds time = exchangeTime(device, Exchange::AllToAll, {near, near},
                                 Bytes(rows * width * valueBytes() / kUnevenExperts));
     if (domains > 1) {
@@ -352,8 +352,7 @@ private:
       if (layout.context > 1) {
         const Bytes bytes(valueBytes() * static_cast<double>(layout.context) *
                           (cuts.plain.gathered(s.keys) + cuts.plain.gathered(s.values)));
-        const Group group{layout.context, std::max<int64_t>(1, device.link.domain / layout.tensor)};
-        const Seconds time = exchangeTime(device, Exchange::AllGather, group, bytes);
+        const Seconds time = exchangeTime(device, Exchange::AllGather, places.context(), bytes);
         // Keys are there before the scores, or come while others are computed.
         const auto seen = [&](Seconds exchange, Seconds compute) {
           return host.overlapsContext
@@ -477,6 +476,7 @@ private:
   const HostProfile &host;
   const Layout &layout;
   const std::optional<Bytes> around;
+  const Places places;
   const Cuts cuts;
   const double clock;
   LayerTimes times;

@@ -147,8 +147,8 @@ struct StateBytes {
       const int64_t shared = layout.sharingGroup;
       return static_cast<double>(shared ? std::min(shared, group.ranks) : group.ranks);
     };
-    plainShared = ways(plainGroup(device, layout));
-    expertsShared = ways(expertGroup(device, layout));
+    plainShared = ways(Places(layout, device.link.domain).replicas());
+    expertsShared = ways(Places(layout, device.link.domain).expertReplicas());
     weight = weightBytes(host, layout);
     gradient = host.gradient;
     optimizer = (host.keepsNarrowWeights ? layout.optimizerBytes() : Bytes(8)) + host.ownedGradient;

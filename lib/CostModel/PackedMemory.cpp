@@ -224,8 +224,10 @@ Bytes packedBeside(const Device &device, const HostProfile &host, const Layout &
   Bytes beside = narrowCopy(host, layout, load.innerWeight);
   // What nobody shares is where it is kept.
   if (layout.sharing >= Sharing::Gradients)
-    beside += Bytes(kWide * ((plainGroup(device, layout).ranks > 1 ? load.innerPlain : 0) +
-                             (expertGroup(device, layout).ranks > 1 ? load.innerExperts : 0)));
+    beside += Bytes(
+        kWide *
+        ((Places(layout, device.link.domain).replicas().ranks > 1 ? load.innerPlain : 0) +
+         (Places(layout, device.link.domain).expertReplicas().ranks > 1 ? load.innerExperts : 0)));
   // Products of weights come later, alone.
   if (layout.pipeline > 1 && layout.schedule.starts_with("zb"))
     return std::max(working, beside);

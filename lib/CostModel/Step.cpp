@@ -17,22 +17,43 @@ static constexpr double kNode = 8;
 /// The part of a send that others see, where it is overlapped.
 static constexpr double kSendSeen = 0.25;
 
-Group plainGroup(const Device &device, const Layout &layout) {
-  return {layout.data * layout.context, std::max<int64_t>(1, device.link.domain / layout.tensor)};
-}
-
 double slowestOfMany(const Layout &layout) {
   const double domains = static_cast<double>(layout.devices) / kNode;
   return domains > 1 ? kSlowestOfMany * std::log2(domains) : 0;
 }
 
-Group expertGroup(const Device &device, const Layout &layout) {
-  const int64_t ranks = layout.data * layout.context * (layout.expertWidth ? 1 : layout.tensor);
-  return {std::max<int64_t>(1, ranks / layout.expert),
-          std::max<int64_t>(1, device.link.domain / layout.expert)};
+namespace {
+
+/// Replicas, and where these share state in groups one of them and those that have the same part.
+struct Replicas {
+  Group all;
+  std::optional<std::pair<Group, Group>> groups;
+};
+
+} // namespace
+
+static Replicas replicasOf(const StepInput &in) {
+  const Places places = in.places();
+  const int64_t shared = in.layout.sharingGroup;
+  Replicas replicas{places.replicas(), std::nullopt};
+  if (shared != 0 && shared < replicas.all.ranks)
+    replicas.groups = {places.sharing(shared), places.acrossSharing(shared)};
+  return replicas;
 }
 
-static DataExchange exchangeOnce(const StepInput &in, Group group, double elements) {
+/// Groups that share state are those of neighbours.
+static Replicas expertReplicasOf(const StepInput &in) {
+  const int64_t shared = in.layout.sharingGroup;
+  Replicas replicas{in.places().expertReplicas(), std::nullopt};
+  const Group &all = replicas.all;
+  if (shared != 0 && shared < all.ranks)
+    replicas.groups = {Group{shared, std::min(shared, all.perDomain)},
+                       Group{all.ranks / shared, std::max<int64_t>(1, all.perDomain / shared)}};
+  return replicas;
+}
+
+static DataExchange exchangeOnce(const StepInput &in, const Replicas &replicas, double elements) {
+  const Group group = replicas.all;
   if (group.ranks <= 1 || elements <= 0)
     return {};
   const Device &device = in.device;
@@ -40,14 +61,12 @@ static DataExchange exchangeOnce(const StepInput &in, Group group, double elemen
   const Bytes parameters = in.layout.gathered * elements;
   if (in.layout.sharing == Sharing::None)
     return {exchangeTime(device, Exchange::AllReduce, group, gradients), {}};
-  const int64_t shared = in.layout.sharingGroup;
-  if (shared == 0 || shared >= group.ranks)
+  if (!replicas.groups)
     return {exchangeTime(device, Exchange::ReduceScatter, group, gradients),
             exchangeTime(device, Exchange::AllGather, group, parameters)};
   // Shared in groups; what a rank keeps is summed over the groups.
-  const Group inner{shared, std::min(shared, group.perDomain)};
-  const Group outer{group.ranks / shared, std::max<int64_t>(1, group.perDomain / shared)};
-  const double part = static_cast<double>(shared);
+  const auto [inner, outer] = *replicas.groups;
+  const double part = static_cast<double>(inner.ranks);
   Seconds between = exchangeTime(device, Exchange::AllReduce, outer, gradients / part);
   return {exchangeTime(device, Exchange::ReduceScatter, inner, gradients) + between,
           exchangeTime(device, Exchange::AllGather, inner, parameters)};
@@ -55,19 +74,19 @@ static DataExchange exchangeOnce(const StepInput &in, Group group, double elemen
 
 /// As one message, or as one for each tensor: then all but one add what a message without anything
 /// in it takes.
-static DataExchange exchangeWeights(const StepInput &in, Group group, double elements,
+static DataExchange exchangeWeights(const StepInput &in, const Replicas &replicas, double elements,
                                     double tensors) {
-  DataExchange all = exchangeOnce(in, group, elements);
+  DataExchange all = exchangeOnce(in, replicas, elements);
   if (!in.host.exchangesTensors || tensors <= 1 || elements <= 0)
     return all;
-  const DataExchange one = exchangeOnce(in, group, 1);
+  const DataExchange one = exchangeOnce(in, replicas, 1);
   return {all.reduce + (tensors - 1) * one.reduce, all.gather + (tensors - 1) * one.gather};
 }
 
 DataExchange dataExchangeOf(const StepInput &in, const WeightCount &weights) {
-  const DataExchange plain = exchangeWeights(in, in.plainGroup(), weights.plain, weights.tensors);
+  const DataExchange plain = exchangeWeights(in, replicasOf(in), weights.plain, weights.tensors);
   const DataExchange experts =
-      exchangeWeights(in, in.expertGroup(), weights.experts, weights.expertTensors);
+      exchangeWeights(in, expertReplicasOf(in), weights.experts, weights.expertTensors);
   return {plain.reduce + experts.reduce, plain.gather + experts.gather};
 }
 
@@ -83,7 +102,8 @@ double ownedOf(const StepInput &in, const WeightCount &weights) {
     const int64_t shared = in.layout.sharingGroup;
     return static_cast<double>(shared ? std::min(shared, group.ranks) : group.ranks);
   };
-  return weights.plain / ways(in.plainGroup()) + weights.experts / ways(in.expertGroup());
+  return weights.plain / ways(in.places().replicas()) +
+         weights.experts / ways(in.places().expertReplicas());
 }
 
 bool exchangesEachTime(const Layout &layout) {
@@ -185,9 +205,8 @@ Sends sendsOf(const StepInput &in) {
   const Layout &layout = in.layout;
   if (layout.pipeline * layout.stagesPerRank == 1)
     return {};
-  const bool near = layout.devices <= in.device.link.domain;
-  const Seconds transfer =
-      sendTime(in.device, near, Bytes(in.prices.sent * layout.valueBytes().value));
+  const Seconds transfer = sendTime(in.device, in.places().pipelineIsNear(),
+                                    Bytes(in.prices.sent * layout.valueBytes().value));
   return {transfer, transfer * (in.host.overlapsSends ? kSendSeen : 1)};
 }
 

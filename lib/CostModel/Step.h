@@ -1,7 +1,7 @@
 //===- Step.h - Parts of a step, shared by its files ------------------------===//
 #pragma once
 
-#include "cleave/CostModel/Collectives.h"
+#include "cleave/CostModel/Places.h"
 #include "cleave/CostModel/Prediction.h"
 #include "lib/CostModel/Pipeline.h"
 
@@ -9,10 +9,6 @@ namespace cleave::cost {
 
 /// Compute slows down by this share of the exchanges that run beside it.
 inline constexpr double kSlowedBeside = 0.15;
-
-/// Replicas of a layer that share or sum its state, and those of an expert's.
-Group plainGroup(const Device &device, const Layout &layout);
-Group expertGroup(const Device &device, const Layout &layout);
 
 /// All that a step is made of, before it is added up.
 struct StepInput {
@@ -28,8 +24,7 @@ struct StepInput {
   const LayerMemory &memoryOf(int64_t layer) const { return prices.memory[kindOf(layer)]; }
   int64_t layers() const { return static_cast<int64_t>(work.layers.size()); }
 
-  Group plainGroup() const { return cost::plainGroup(device, layout); }
-  Group expertGroup() const { return cost::expertGroup(device, layout); }
+  Places places() const { return {layout, device.link.domain}; }
 };
 
 /// Visits the layers of [begin, end) as runs of one kind: the first one of each, and how many. The

@@ -29,8 +29,23 @@ const std::vector<ChoiceField> &choiceFields() {
        "none"},
       {"overlap", [](const Choice &c) { return std::string(c.overlap ? "1" : "0"); }, "0"},
       {"micro_batch", [](const Choice &c) { return std::to_string(c.microBatch); }, "1"},
+      {"order", [](const Choice &c) { return c.order.text(); }, "tp-cp-dp-pp"},
   };
   return fields;
+}
+
+/// By `MeshAxis`, as plans have them.
+static constexpr std::array<std::string_view, cost::kMeshAxes> kAxisNames = {"tensor", "context",
+                                                                             "data", "pipe"};
+
+std::vector<PlacedAxis> placedAxes(const Choice &choice) {
+  const cost::AxisSizes sizes = choice.axisSizes();
+  std::vector<PlacedAxis> placed;
+  for (cost::MeshAxis axis : choice.order.axes) {
+    const auto at = static_cast<size_t>(axis);
+    placed.push_back({kAxisNames[at], sizes[at], choice.order.strideOf(axis, sizes)});
+  }
+  return placed;
 }
 
 std::string textOf(const Choice &choice) {
@@ -61,6 +76,7 @@ Pins pinsOf(const Choice &choice) {
   pins.recompute = choice.recompute;
   pins.overlap = choice.overlap;
   pins.microBatch = choice.microBatch;
+  pins.order = choice.order;
   return pins;
 }
 
@@ -71,7 +87,8 @@ bool satisfies(const Choice &choice, const Pins &pins) {
          is(pins.zero, choice.zero) && is(pins.zeroGroup, choice.zeroGroup) &&
          is(pins.sequence, choice.sequence) && is(pins.vocabulary, choice.vocabulary) &&
          is(pins.recompute, choice.recompute) && is(pins.overlap, choice.overlap) &&
-         is(pins.microBatch, choice.microBatch) && is(pins.schedule, choice.schedule);
+         is(pins.microBatch, choice.microBatch) && is(pins.schedule, choice.schedule) &&
+         (!pins.order || pins.order->leastFor(choice.axisSizes()) == choice.order);
 }
 
 rt::StatusOr<std::vector<Ban>> parseBans(StringRef text) {
@@ -146,6 +163,28 @@ static void readSharing(plan::SolutionOp solution, const plan::AxisTable &axes, 
     choice.zeroGroup = most;
 }
 
+/// In which order the axes of `solution` lie.
+static cost::AxisOrder orderOf(plan::SolutionOp solution, const cost::AxisSizes &sizes,
+                               StringRef pipeline) {
+  SmallVector<cost::MeshAxis> found;
+  for (auto axis : solution.getOps<plan::AxisOp>())
+    for (cost::MeshAxis known : cost::AxisOrder().axes) {
+      const StringRef name = known == cost::MeshAxis::Pipeline
+                                 ? pipeline
+                                 : StringRef(kAxisNames[static_cast<size_t>(known)]);
+      if (axis.getName() == name && !llvm::is_contained(found, known))
+        found.push_back(known);
+    }
+  // The last one lies innermost; where those that are not there lie does not matter.
+  std::reverse(found.begin(), found.end());
+  for (cost::MeshAxis axis : cost::AxisOrder().axes)
+    if (!llvm::is_contained(found, axis))
+      found.push_back(axis);
+  cost::AxisOrder order;
+  llvm::copy(found, order.axes.begin());
+  return order.leastFor(sizes);
+}
+
 Choice choiceOf(plan::SolutionOp solution) {
   const plan::AxisTable axes(solution);
   auto sizeOf = [&](StringRef name) { return axes.size(axes.expand(name)); };
@@ -154,7 +193,9 @@ Choice choiceOf(plan::SolutionOp solution) {
   choice.tp = sizeOf("tensor");
   choice.cp = sizeOf("context");
   choice.microBatch = plan::entry<plan::BatchOp>(solution).getMicro();
+  StringRef pipelineAxis = kPipelineAxis;
   if (auto pipeline = plan::entry<plan::PipelineOp>(solution)) {
+    pipelineAxis = pipeline.getAxis();
     choice.pp = axes.size(axes.expand(pipeline.getAxis()));
     choice.vp = static_cast<int64_t>(stageSizes(pipeline).size()) / choice.pp;
     if (const Schedule *schedule = findSchedule(pipeline.getSchedule()))
@@ -173,6 +214,7 @@ Choice choiceOf(plan::SolutionOp solution) {
   if (auto recompute = plan::entry<plan::RecomputeOp>(solution))
     choice.recompute = recompute.getSaved().empty() ? Recompute::Full : Recompute::Selective;
   choice.overlap = static_cast<bool>(plan::entry<plan::OverlapOp>(solution));
+  choice.order = orderOf(solution, choice.axisSizes(), pipelineAxis);
   readSharing(solution, axes, choice);
   return choice;
 }

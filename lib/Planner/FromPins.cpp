@@ -266,7 +266,8 @@ static void writeRecompute(OpBuilder &b, Location loc, ModuleOp model, bool keep
 /// whose cores all compute there is little to win, nor in sums that come once for several
 /// micro-batches (docs/Rationale/Overlap.md has the figures).
 static bool isOverlapWorth(const PlanRequest &request, const Degrees &degrees, int64_t pp) {
-  return crossesNodes(degrees, pp, request.ranksPerNode) &&
+  return crossesNodes(degrees, pp, request.pins.order.value_or(cost::AxisOrder()),
+                      request.ranksPerNode) &&
          (request.pins.zero.value_or(0) >= 2 || request.globalBatch / degrees.dp == degrees.micro);
 }
 
@@ -292,6 +293,23 @@ static rt::Status writeOverlap(OpBuilder &b, Location loc, const PlanRequest &re
   plan::OverlapOp::create(b, loc,
                           megabytes ? b.getI64IntegerAttr(*megabytes << 20) : IntegerAttr());
   return rt::Status::success();
+}
+
+/// The axes from the outside in, each with its parts. Those of data and tensor are always there.
+static void writeAxes(OpBuilder &b, Location loc, const Policy &policy, const Degrees &degrees,
+                      int64_t pipeline, std::optional<cost::AxisOrder> order) {
+  using enum cost::MeshAxis;
+  const cost::AxisOrder least =
+      order.value_or(cost::AxisOrder()).leastFor({degrees.tp, degrees.cp, degrees.dp, pipeline});
+  for (cost::MeshAxis axis : llvm::reverse(least.axes))
+    if (axis == Tensor)
+      plan::AxisOp::create(b, loc, "tensor", ArrayRef<int64_t>(policy.tensorParts));
+    else if (axis == Data)
+      plan::AxisOp::create(b, loc, "data", ArrayRef<int64_t>(policy.dataParts));
+    else if (axis == Context && policy.context)
+      plan::AxisOp::create(b, loc, "context", ArrayRef<int64_t>(policy.contextParts));
+    else if (axis == Pipeline && pipeline > 1)
+      plan::AxisOp::create(b, loc, kPipelineAxis, ArrayRef<int64_t>{pipeline});
 }
 
 static rt::Status checkSizes(const PlanRequest &request) {
@@ -337,12 +355,7 @@ rt::StatusOr<OwningOpRef<ModuleOp>> planFromPins(ModuleOp model, const PlanReque
   b.setInsertionPointToStart(&solution.getBody().emplaceBlock());
   plan::BatchOp::create(b, loc, request.globalBatch, degrees.micro, request.sequence,
                         policy.context ? b.getStrArrayAttr({"context"}) : ArrayAttr());
-  if (pipeline->isPipeline())
-    plan::AxisOp::create(b, loc, kPipelineAxis, ArrayRef<int64_t>{pipeline->ranks});
-  plan::AxisOp::create(b, loc, "data", ArrayRef<int64_t>(policy.dataParts));
-  if (policy.context)
-    plan::AxisOp::create(b, loc, "context", ArrayRef<int64_t>(policy.contextParts));
-  plan::AxisOp::create(b, loc, "tensor", ArrayRef<int64_t>(policy.tensorParts));
+  writeAxes(b, loc, policy, degrees, pipeline->ranks, request.pins.order);
   Assignment layout;
   if (policy.data)
     layout["batch"] = {"data"};

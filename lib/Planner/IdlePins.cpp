@@ -28,6 +28,9 @@ std::vector<std::string> idlePins(ModuleOp model, const PlanRequest &request) {
        [](Pins &p) { p.zero = 0, p.zeroGroup.reset(); }},
       {"sp=1", pins.sequence.value_or(false), [](Pins &p) { p.sequence = false; }},
       {"vocab=1", pins.vocabulary.value_or(false), [](Pins &p) { p.vocabulary = false; }},
+      {"order=" + pins.order.value_or(cost::AxisOrder()).text(),
+       pins.order.value_or(cost::AxisOrder()) != cost::AxisOrder(),
+       [](Pins &p) { p.order.reset(); }},
       {std::string("recompute=") + recomputeName(recompute), recompute != Recompute::None,
        [](Pins &p) { p.recompute = Recompute::None; }},
   };

@@ -25,6 +25,11 @@ static bool isOpen(const SearchProblem &problem, const Choice &c, std::string_vi
     return c.zero > 0 && c.ep == 1 && groupOfNode(problem, c) > 0;
   if (field == "sp" || field == "vocab")
     return c.tp > 1;
+  if (field == "order") {
+    SearchProblem open = problem;
+    open.request.pins.order.reset();
+    return SearchSpace(open).orders(c).size() > 1;
+  }
   return true;
 }
 

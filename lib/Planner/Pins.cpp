@@ -9,9 +9,9 @@
 using namespace llvm;
 namespace cleave {
 
-static const char *const kPins[] = {"dp",    "tp",          "cp",       "ep",         "sp",
-                                    "vocab", "micro_batch", "zero",     "zero_group", "recompute",
-                                    "pp",    "vp",          "schedule", "overlap",    "bucket"};
+static const char *const kPins[] = {
+    "dp",         "tp",        "cp", "ep", "sp",       "vocab",   "micro_batch", "zero",
+    "zero_group", "recompute", "pp", "vp", "schedule", "overlap", "bucket",      "order"};
 /// Axes and choices of formats.md that this version cannot carry out; a pin to
 /// the neutral value is a no-op.
 static const std::pair<const char *, const char *> kLater[] = {{"etp", "1"}};
@@ -84,6 +84,30 @@ static rt::Status setSchedule(Pins &pins, StringRef value) {
       .suggest("schedule=" + rt::nearestName(value.str(), known).value_or("1f1b"));
 }
 
+/// What of `value` names axes, once each, and the axes that it leaves out behind them.
+static std::string completeOrder(StringRef value) {
+  SmallVector<StringRef> given, names;
+  std::string usual = cost::AxisOrder().text();
+  StringRef(usual).split(names, '-');
+  value.split(given, '-');
+  SmallVector<StringRef> order;
+  for (StringRef name : llvm::concat<StringRef>(given, names))
+    if (is_contained(names, name) && !is_contained(order, name))
+      order.push_back(name);
+  return join(order, "-");
+}
+
+static rt::Status setOrder(Pins &pins, StringRef value) {
+  pins.order = cost::AxisOrder::of(value);
+  if (pins.order)
+    return rt::Status::success();
+  return rt::userError("plan.bad_pin", "--pin order does not name each axis once")
+      .withGiven("order=" + value.str())
+      .withRule("order is tp, cp, dp and pp joined by dashes, the innermost first; experts (ep) "
+                "have parts of other axes")
+      .suggest("order=" + completeOrder(value));
+}
+
 /// `precision.mlp=fp32`: of the paths below "mlp".
 static rt::Status setPrecision(Pins &pins, StringRef key, StringRef value) {
   pins.narrow.push_back({key.split('.').second.str(), value == "bf16"});
@@ -134,6 +158,8 @@ static rt::Status setPin(Pins &pins, StringRef key, StringRef value) {
     return setRecompute(pins, value);
   if (key == "schedule")
     return setSchedule(pins, value);
+  if (key == "order")
+    return setOrder(pins, value);
   auto n = number(key, value, flag || key == "zero" ? 0 : 1);
   if (!n.ok())
     return n.status();

@@ -118,13 +118,21 @@ static bool canCut(const ShardingRule &rule, StringRef name) {
   return f >= 0 && rule.factors[f].shardable;
 }
 
-bool crossesNodes(const Degrees &degrees, int64_t pp, int64_t ranksPerNode) {
-  const int64_t sharing = degrees.dp * degrees.cp, ofPlace = sharing * degrees.tp;
-  if (ranksPerNode == 0 || sharing == 1)
+bool crossesNodes(const Degrees &degrees, int64_t pp, const cost::AxisOrder &order,
+                  int64_t ranksPerNode) {
+  if (ranksPerNode == 0 || degrees.dp * degrees.cp == 1)
     return false;
-  for (int64_t place = 0; place < pp; ++place)
-    if (place * ofPlace / ranksPerNode != ((place + 1) * ofPlace - 1) / ranksPerNode)
-      return true;
+  const cost::AxisSizes sizes = {degrees.tp, degrees.cp, degrees.dp, pp};
+  const int64_t tensor = order.strideOf(cost::MeshAxis::Tensor, sizes),
+                place = order.strideOf(cost::MeshAxis::Pipeline, sizes),
+                last = (degrees.cp - 1) * order.strideOf(cost::MeshAxis::Context, sizes) +
+                       (degrees.dp - 1) * order.strideOf(cost::MeshAxis::Data, sizes);
+  for (int64_t p = 0; p < pp; ++p)
+    for (int64_t t = 0; t < degrees.tp; ++t) {
+      const int64_t first = p * place + t * tensor;
+      if (first / ranksPerNode != (first + last) / ranksPerNode)
+        return true;
+    }
   return false;
 }
 

@@ -83,7 +83,8 @@ std::optional<ExpertSpread> spreadExperts(int64_t ranks, const Degrees &degrees)
 
 /// Whether some ranks that share parameters stand on several nodes, of `ranksPerNode` each (0:
 /// there is one), in a pipeline of `pp` places.
-bool crossesNodes(const Degrees &degrees, int64_t pp, int64_t ranksPerNode);
+bool crossesNodes(const Degrees &degrees, int64_t pp, const cost::AxisOrder &order,
+                  int64_t ranksPerNode);
 
 /// Whether the pins on who shares state fit the degrees. Error: `plan.bad_pin`.
 rt::Status checkStatePins(const Degrees &degrees, const Pins &pins);

@@ -48,6 +48,10 @@ cost::Layout layoutOf(const SearchProblem &problem, const Choice &choice) {
   layout.pipeline = choice.pp;
   layout.expert = choice.ep;
   layout.data = choice.dp;
+  layout.order = choice.order;
+  if (const auto spread = spreadExperts(choice.ep, degreesOf(choice));
+      spread && !problem.foldsExperts)
+    layout.experts = {spread->data, spread->context, spread->tensor};
   layout.sequence = choice.sequence && choice.tp > 1;
   layout.vocabulary = choice.vocabulary;
   layout.expertWidth = !dealsExpertsOverTensor(choice);
@@ -78,7 +82,7 @@ const cost::HostProfile &Pricing::hostOf(const Choice &choice) const {
   return choice.overlap ? problem.host : waiting;
 }
 
-Pricing::LayerKey Pricing::layerKey(const Choice &c) {
+Pricing::ShapeKey Pricing::shapeKey(const Choice &c) {
   return {c.tp,
           c.cp,
           c.ep,
@@ -90,7 +94,8 @@ Pricing::LayerKey Pricing::layerKey(const Choice &c) {
 }
 
 Pricing::Layers &Pricing::layersAt(const Choice &c) {
-  const LayerKey key = layerKey(c);
+  const LayerKey key = {shapeKey(c),
+                        cost::Places(layoutOf(problem, c), problem.device.link.domain).ofLayers()};
   // Layouts are looked at in groups that have their layers in common.
   if (lastLayers && lastKey == key)
     return *lastLayers;
@@ -113,7 +118,7 @@ Pricing::Layers &Pricing::layersAt(const Choice &c) {
 const Pricing::Sequence &Pricing::sequenceOf(const Choice &choice) {
   Choice c = choice;
   c.microBatch = 1;
-  auto [it, fresh] = sequences.try_emplace(layerKey(c));
+  auto [it, fresh] = sequences.try_emplace(shapeKey(c));
   Sequence &sequence = it->second;
   if (!fresh)
     return sequence;

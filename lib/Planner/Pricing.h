@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cleave/CostModel/Bound.h"
+#include "cleave/CostModel/Places.h"
 #include "cleave/Planner/Search.h"
 #include "lib/Planner/Stages.h"
 #include "llvm/ADT/ArrayRef.h"
@@ -50,9 +51,10 @@ public:
   PricedChoice price(const Choice &choice);
 
 private:
-  /// All that a layer's price depends on.
-  using LayerKey = std::array<int64_t, 8>;
-  static LayerKey layerKey(const Choice &choice);
+  /// All that a layer's memory depends on, and where those stand that exchange in it.
+  using ShapeKey = std::array<int64_t, 8>;
+  static ShapeKey shapeKey(const Choice &choice);
+  using LayerKey = std::pair<ShapeKey, std::array<int64_t, 3>>;
 
   /// Layers that are alike.
   struct LayerLoad {
@@ -98,7 +100,7 @@ private:
   std::map<LayerKey, Layers> layers;
   Layers *lastLayers = nullptr;
   LayerKey lastKey = {};
-  std::map<LayerKey, Sequence> sequences;
+  std::map<ShapeKey, Sequence> sequences;
   std::map<std::vector<int64_t>, Splits> splits;
   std::map<std::array<int64_t, 4>, std::vector<int64_t>> inFlight;
   cost::PlayBook book;

@@ -18,7 +18,15 @@ public:
       : problem(problem), space(problem), pricing(problem), enough(enough) {}
 
   std::optional<SmallestChoice> run() {
+    std::optional<Choice> last;
     space.families([&](const Choice &family) {
+      // The order of axes is no matter of memory, but for groups that share state, which have more
+      // of it than all.
+      Choice usual = family;
+      usual.order = {};
+      if (problem.bans.empty() && last == usual)
+        return;
+      last = usual;
       if (!isDone())
         space.groups(family, [&](const Choice &group) {
           if (!isDone() && !(found && pricing.leastMemoryOfGroup(group) >= found->bytes))
@@ -82,6 +90,9 @@ std::vector<Constraint> constraintsOf(const SearchProblem &problem) {
                    [](P &p, size_t) { p.request.pins.recompute.reset(); }});
   number("overlap", pins.overlap, [](P &p, size_t) { p.request.pins.overlap.reset(); });
   number("micro_batch", pins.microBatch, [](P &p, size_t) { p.request.pins.microBatch.reset(); });
+  if (pins.order)
+    all.push_back(
+        {"order=" + pins.order->text(), [](P &p, size_t) { p.request.pins.order.reset(); }});
   for (auto [i, ban] : llvm::enumerate(problem.bans))
     all.push_back({"forbid " + ban.field + (ban.value ? "=" + *ban.value : ""),
                    // A ban of what nothing is.
@@ -169,6 +180,8 @@ Choice withPins(Choice choice, const Pins &pins) {
   take(choice.vocabulary, pins.vocabulary);
   take(choice.overlap, pins.overlap);
   take(choice.microBatch, pins.microBatch);
+  if (pins.order)
+    choice.order = pins.order->leastFor(choice.axisSizes());
   // What goes with it is no rule that is broken.
   if (choice.vp > 1 && !pins.schedule)
     choice.schedule = "interleaved";

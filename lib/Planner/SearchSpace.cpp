@@ -5,6 +5,7 @@
 #include "dialects/NN/NN.h"
 #include "llvm/ADT/STLExtras.h"
 #include <limits>
+#include <set>
 
 using namespace mlir;
 namespace cleave {
@@ -64,7 +65,7 @@ static std::vector<T> pinned(std::vector<T> values, const std::optional<U> &pin)
 }
 
 static HeadSizes headsOf(const ModelLimits &limits) { return {limits.keyHeads, limits.groups}; }
-static Degrees degreesOf(const Choice &c) { return {c.dp, c.cp, c.tp, c.microBatch}; }
+Degrees degreesOf(const Choice &c) { return {c.dp, c.cp, c.tp, c.microBatch}; }
 
 static bool leavesNoneEmpty(const std::vector<int64_t> &sizes, int64_t ways) {
   return llvm::all_of(sizes,
@@ -78,8 +79,9 @@ bool dealsExpertsOverTensor(const Choice &choice) {
 
 int64_t groupOfNode(const SearchProblem &problem, const Choice &choice) {
   const int64_t ranks = choice.dp * choice.cp;
-  for (int64_t group = std::min(ranks - 1, problem.ranksOfNode / choice.tp); group > 1; --group)
-    if (ranks % group == 0 && group % choice.cp == 0)
+  const cost::Places places(layoutOf(problem, choice), problem.ranksOfNode);
+  for (int64_t group = std::min(ranks - 1, problem.ranksOfNode); group > 1; --group)
+    if (ranks % group == 0 && group % choice.cp == 0 && places.sharing(group).perDomain == group)
       return group;
   return 0;
 }
@@ -108,18 +110,21 @@ static std::optional<std::string> brokenMesh(const SearchProblem &p, const Choic
   return std::nullopt;
 }
 
+static std::optional<std::string> brokenExperts(const SearchProblem &p, const Choice &c) {
+  if (c.ep > 1 && p.limits.experts == 0)
+    return "ep is for models whose layers have experts";
+  if (!spreadExperts(c.ep, degreesOf(c)) || (c.ep > 1 && p.limits.experts % c.ep != 0))
+    return "ep divides the number of experts, and is a divisor of dp, times one of cp, or that "
+           "times tp";
+  return std::nullopt;
+}
+
 static std::optional<std::string> brokenFamily(const SearchProblem &p, const Choice &c) {
   if (c.sequence && c.tp > 1 && 2 * c.cp * c.tp > p.request.sequence)
     return "each tensor rank has tokens of a sequence";
   if (c.vocabulary && !leavesNoneEmpty(p.limits.vocabularySizes, c.tp))
     return "each tensor rank has a part of the vocabulary";
-  const auto spread = spreadExperts(c.ep, degreesOf(c));
-  if (c.ep > 1 && p.limits.experts == 0)
-    return "ep is for models whose layers have experts";
-  if (!spread || (c.ep > 1 && p.limits.experts % c.ep != 0))
-    return "ep divides the number of experts, and is a divisor of dp, times one of cp, or that "
-           "times tp";
-  return std::nullopt;
+  return brokenExperts(p, c);
 }
 
 static std::optional<std::string> brokenMicroBatch(const SearchProblem &p, const Choice &c) {
@@ -183,7 +188,9 @@ SearchSpace::SearchSpace(const SearchProblem &problem)
   if (pins.schedule == "1f1b" && pins.vp.value_or(1) > 1)
     pins.schedule = "interleaved";
   for (const Ban &ban : problem.bans)
-    (ban.field == "zero" || ban.field == "zero_group" || ban.field == "overlap" ? late : early)
+    (ban.field == "order"                                                         ? ofOrders
+     : ban.field == "zero" || ban.field == "zero_group" || ban.field == "overlap" ? late
+                                                                                  : early)
         .push_back(ban);
   // Also where nothing is won by it.
   if (llvm::any_of(problem.bans,
@@ -216,26 +223,80 @@ void SearchSpace::meshes(Visit visit) const {
   }
 }
 
-void SearchSpace::families(Visit visit) const {
+bool hasPlaces(const SearchProblem &problem) {
+  return problem.request.ranks > std::min(problem.device.link.domain, problem.ranksOfNode);
+}
+
+std::vector<int64_t> SearchSpace::linksOf(const Choice &mesh) const {
+  const cost::Places places(layoutOf(problem, mesh), problem.device.link.domain);
+  const auto all = places.all();
+  std::vector<int64_t> links(all.begin(), all.end());
+  if (mesh.ep > 1)
+    return links;
+  for (int64_t group : {groupOfNode(problem, mesh), pins.zeroGroup.value_or(0)}) {
+    links.push_back(group);
+    if (group)
+      links.insert(links.end(),
+                   {places.sharing(group).perDomain, places.acrossSharing(group).perDomain});
+  }
+  return links;
+}
+
+std::vector<cost::AxisOrder> SearchSpace::orders(const Choice &mesh) const {
+  const bool isOneDomain = !hasPlaces(problem);
+  std::vector<cost::AxisOrder> found;
+  std::set<std::vector<int64_t>> known;
+  Pins onlyOrder;
+  onlyOrder.order = pins.order;
+  Choice c = mesh;
+  for (const cost::AxisOrder &order : cost::AxisOrder::all()) {
+    c.order = order;
+    if (order != order.leastFor(mesh.axisSizes()) || !satisfies(c, onlyOrder) ||
+        isBanned(c, ofOrders) ||
+        !(problem.orders.empty() || llvm::is_contained(problem.orders, order)))
+      continue;
+    if (!known.insert(isOneDomain ? std::vector<int64_t>() : linksOf(c)).second)
+      continue;
+    found.push_back(order);
+    if (isOneDomain)
+      break;
+  }
+  return found;
+}
+
+void SearchSpace::placedMeshes(Visit visit) const {
+  std::vector<int64_t> experts = {1};
+  if (problem.limits.experts)
+    experts = divisorsOf(problem.limits.experts);
   meshes([&](const Choice &mesh) {
+    Choice c = mesh;
+    for (int64_t ep : pinned(experts, pins.experts)) {
+      c.ep = ep;
+      if (brokenExperts(problem, c))
+        continue;
+      for (const cost::AxisOrder &order : orders(c)) {
+        c.order = order;
+        visit(c);
+      }
+    }
+  });
+}
+
+void SearchSpace::families(Visit visit) const {
+  placedMeshes([&](const Choice &mesh) {
     const std::vector<bool> both = {false, true}, off = {false}, on = {true};
     const std::vector<Recompute> ways = {Recompute::None, Recompute::Selective, Recompute::Full};
-    std::vector<int64_t> experts = {1};
-    if (problem.limits.experts)
-      experts = divisorsOf(problem.limits.experts);
     const bool cuts = mesh.tp > 1;
     Choice c = mesh;
-    for (int64_t ep : pinned(experts, pins.experts))
-      for (bool sequence : pinned(cuts ? both : off, pins.sequence))
-        for (bool vocabulary : pinned(cuts ? both : on, pins.vocabulary))
-          for (Recompute recompute : pinned(ways, pins.recompute)) {
-            c.ep = ep;
-            c.sequence = sequence;
-            c.vocabulary = vocabulary;
-            c.recompute = recompute;
-            if (!brokenFamily(problem, c))
-              visit(c);
-          }
+    for (bool sequence : pinned(cuts ? both : off, pins.sequence))
+      for (bool vocabulary : pinned(cuts ? both : on, pins.vocabulary))
+        for (Recompute recompute : pinned(ways, pins.recompute)) {
+          c.sequence = sequence;
+          c.vocabulary = vocabulary;
+          c.recompute = recompute;
+          if (!brokenFamily(problem, c))
+            visit(c);
+        }
   });
 }
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "cleave/CostModel/Places.h"
 #include "cleave/Planner/Search.h"
 #include "lib/Planner/Policy.h"
 
@@ -38,25 +39,34 @@ public:
   };
   FamilySize sizeOf(const Choice &family) const;
   Choice at(const Choice &family, const FamilySize &size, int64_t number) const;
+  /// The orders of a mesh's axes of which each has other ranks on a node together, the least of
+  /// those that are alike.
+  std::vector<cost::AxisOrder> orders(const Choice &mesh) const;
   bool isAllowed(const Choice &choice) const { return !isBanned(choice, problem.bans); }
 
 private:
   void meshes(Visit visit) const;
+  /// With experts and the order of axes.
+  void placedMeshes(Visit visit) const;
+  /// Where all stand that exchange, for any way to share state.
+  std::vector<int64_t> linksOf(const Choice &mesh) const;
   /// Those that bans leave, and those that they do not.
   void sharings(const Choice &pipeline, bool withBanned, Visit visit) const;
 
   const SearchProblem &problem;
   Pins pins;
-  /// Bans of what is known of a pipeline, and those of the rest.
-  std::vector<Ban> early, late;
+  /// Bans of what is known of a pipeline, those of who shares state, and those of orders.
+  std::vector<Ban> early, late, ofOrders;
 };
 
 /// Whether the experts of `choice` are dealt out over whole tensor ranks, so that none has a part
 /// of their width.
 bool dealsExpertsOverTensor(const Choice &choice);
 
-/// The ranks of one host that may share state in groups, beside those of `choice`'s tensor axis;
-/// 0: there is no such group.
+Degrees degreesOf(const Choice &choice);
+
+/// The most ranks that may share state in groups each of which stands on one host; 0: there is no
+/// such group.
 int64_t groupOfNode(const SearchProblem &problem, const Choice &choice);
 
 } // namespace cleave

@@ -15,7 +15,8 @@ static Choice withWay(Choice of, const Choice &way) {
 
 const Sharings::Ways &Sharings::waysOf(const Choice &group) {
   auto [it, fresh] = ways.try_emplace(
-      {group.dp, group.cp, group.tp, group.ep, group.vocabulary, dealsExpertsOverTensor(group)});
+      Key{{group.dp, group.cp, group.tp, group.ep, group.vocabulary, dealsExpertsOverTensor(group)},
+          group.order});
   Ways &found = it->second;
   if (!fresh)
     return found;

@@ -46,7 +46,7 @@ private:
     std::array<std::optional<Way>, kClasses> least;
   };
   /// All that exchanges of state depend on.
-  using Key = std::array<int64_t, 6>;
+  using Key = std::pair<std::array<int64_t, 6>, cost::AxisOrder>;
   const Ways &waysOf(const Choice &group);
 
   const SearchProblem &problem;

@@ -87,6 +87,8 @@ static rt::StatusOr<Ranked> rankOf(const Row &row, const KnownModel &model,
   SearchProblem problem{model.work, device, host, model.limits, {}, {}, 0, 1};
   if (rt::Status s = forbid(host.lacks, problem); !s.ok())
     return s;
+  problem.orders = host.orders;
+  problem.foldsExperts = true;
   problem.request.ranks = layout.devices;
   problem.request.globalBatch = layout.globalBatch;
   problem.request.sequence = layout.sequenceLength;

@@ -84,6 +84,40 @@ class Placement(harness.Case):
         for pins, warns in (("dp=8,zero=2", False), ("dp=8,zero=3,overlap=0", True)):
             self.assertEqual("group_crosses_nodes" in self.communication(pins)[1], warns)
 
+    def test_axes_stand_in_the_order_that_is_pinned(self):
+        found, said = self.communication("tp=4,dp=2,order=dp-tp-cp-pp")
+        groups = found["nodes"]["groups"]
+        self.assertEqual(groups["data"], [[0, 1], [2, 3], [4, 5], [6, 7]])
+        for row in found["rows"]:
+            tensor = any(axis.startswith("tensor.0") for axis in row["axes"])
+            self.assertEqual(row["nodes"], 2 if tensor else 1, row)
+        self.assertIn("warning[plan.group_crosses_nodes]", said)
+        groups = self.communication("tp=2,pp=2,dp=2,order=pp-tp-cp-dp")[0]["nodes"]["groups"]
+        self.assertEqual(groups["pipe"], [[0, 1], [2, 3], [4, 5], [6, 7]])
+        self.assertEqual(groups["tensor"], [[0, 2], [1, 3], [4, 6], [5, 7]])
+        self.assertEqual(groups["data"], [[0, 4], [1, 5], [2, 6], [3, 7]])
+        # Whether those that share parameters stand on several nodes decides on overlap.
+        for pins, overlaps in (("tp=4,dp=2,zero=3,order=dp-tp-cp-pp", False),
+                               ("tp=2,dp=2,pp=2,zero=3", False),
+                               ("tp=2,dp=2,pp=2,zero=3,order=pp-tp-cp-dp", True)):
+            done = harness.run(self.command(config(), pins) + ["--emit=plan"])
+            self.assertEqual("plan.overlap" in done.stdout, overlaps, pins)
+
+    def test_mistakes_in_the_order(self):
+        for given, works in (("pp-dp", "pp-dp-tp-cp"), ("tp-cp-ep-dp-pp", "tp-cp-dp-pp"),
+                             ("tp-tp-dp-pp", "tp-dp-pp-cp"), ("", "tp-cp-dp-pp"), ("dp,", "dp-tp-cp-pp")):
+            error = self.refused(self.command(config(), f"tp=2,order={given.rstrip(',')}") + ["--emit=plan"],
+                                 "plan.bad_pin", says=["innermost first"])
+            self.assertEqual(error["suggestions"], [f"order={works}"])
+            done = harness.run(self.command(config(), f"tp=2,dp=4,order={works}") + ["--emit=plan"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_order_without_effect_is_said(self):
+        done = harness.run(self.command(config(), "tp=2,dp=4,order=cp-tp-pp-dp") + ["--emit=plan"])
+        self.assertIn("order=cp-tp-pp-dp", done.stderr)
+        done = harness.run(self.command(config(), "tp=2,dp=4,order=dp-tp-cp-pp") + ["--emit=plan"])
+        self.assertNotIn("order=", done.stderr)
+
     def test_c01_one_node(self):
         command = self.compile_command(config(), 4, "tp=4") + ["--emit=comm"]
         done = harness.run(command)

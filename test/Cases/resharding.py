@@ -13,7 +13,8 @@ MODEL = "t0-moe"
 NAMED = ("1", "2:tp=2", "2:pp=2", "2:dp=2,ep=2", "4:dp=4,zero=3")
 FURTHER = ("3:cp=3,zero=2", "4:dp=2,cp=2,zero=3,zero_group=2", "4:pp=2,dp=2,ep=2,schedule=zb-h1",
            "4:tp=2,dp=2,ep=4,sp=1,zero=1", "2:pp=2,vp=2,recompute=full", "4:dp=4,zero=1,zero_group=2",
-           "4:pp=2,cp=2,zero=2")
+           "4:pp=2,cp=2,zero=2", "4:tp=2,dp=2,ep=4,zero=3,order=dp-tp-cp-pp",
+           "4:pp=2,dp=2,ep=2,zero=1,order=pp-dp-cp-tp")
 HALF, WHOLE = 5, 10
 
 

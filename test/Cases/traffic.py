@@ -32,6 +32,10 @@ LAYOUTS = (
     ("t0", 4, "pp=2,dp=2,zero=3,micro_batch=1,overlap=1"),
     ("t0-moe-aux", 4, "dp=2,tp=2,ep=2,micro_batch=2"),
     ("t0-moe-aux", 4, "pp=2,dp=2,ep=2,micro_batch=1"),
+    ("t0", 4, "dp=2,tp=2,zero=3,order=dp-tp-cp-pp"),
+    ("t0-tied", 4, "pp=2,dp=2,zero=1,micro_batch=2,order=pp-dp-cp-tp"),
+    ("gpt2-mini", 4, "pp=2,cp=2,micro_batch=2,overlap=1,order=pp-cp-tp-dp"),
+    ("t0-moe", 4, "dp=2,tp=2,ep=4,sp=1,order=dp-cp-tp-pp"),
 )
 
 

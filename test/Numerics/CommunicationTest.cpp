@@ -203,6 +203,9 @@ PlanRequest randomRequest(std::mt19937 &random) {
   pins.recompute = std::array{Recompute::None, Recompute::None, Recompute::Selective,
                               Recompute::Full}[random() % 4];
   pins.overlap = random() % 2;
+  const auto &orders = cost::AxisOrder::all();
+  if (random() % 2)
+    pins.order = orders[random() % orders.size()];
   const int64_t micro = pick(1, 2), micros = pick(1, 2, 4, 5);
   pins.microBatch = micro;
   request.globalBatch = *pins.dp * micro * micros;

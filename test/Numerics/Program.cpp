@@ -61,6 +61,8 @@ public:
     request.pins.experts = layout.experts;
     request.narrow = layout.narrow;
     request.pins.overlap = layout.overlap;
+    request.pins.order = cost::AxisOrder::of(layout.order);
+    EXPECT_TRUE(request.pins.order) << layout.order;
     if (layout.pp > 1) {
       request.pins.pp = layout.pp;
       request.pins.vp = layout.vp;

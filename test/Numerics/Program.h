@@ -52,6 +52,8 @@ struct Layout {
   bool narrow = false;
   /// Exchanges beside the computation, placed as for commands.
   bool overlap = false;
+  /// Axes from the inside out, as a pin says it.
+  std::string order = "tp-cp-dp-pp";
 };
 
 /// Targets that count in sequence `n` of a ragged batch of 32 tokens: none, 9, 18

@@ -45,7 +45,8 @@ void addRequestOptions(CommandLine &line) {
       {"tokens", "short for --set tokens=N", "N"},
       {"pin",
        "what of the plan is fixed, as dp=2,tp=4; keys: dp, tp, cp, pp, ep, sp, vocab, zero, "
-       "zero_group, overlap, bucket, recompute, vp, schedule, micro_batch, precision.PATH",
+       "zero_group, overlap, bucket, recompute, vp, schedule, micro_batch, order, "
+       "precision.PATH",
        "PINS"},
   };
   addRows(line, rows);

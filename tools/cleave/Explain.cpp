@@ -86,6 +86,8 @@ static std::vector<Decision> decisionsOf(const SearchProblem &asked, const Price
     d.field = field.name;
     d.value = field.text(chosen.choice);
     d.isNeutral = d.value == field.neutral;
+    if (field.name == "order" && !hasPlaces(asked))
+      continue;
     SearchProblem problem = asked;
     problem.bans.push_back({d.field, d.value});
     if (const SearchResult found = search(problem); !found.best.empty())

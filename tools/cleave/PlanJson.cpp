@@ -2,6 +2,7 @@
 
 #include "PlanReport.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace cleave::tool {
@@ -81,13 +82,11 @@ static void writeRanks(rt::JsonWriter &out, const PlanReport &r) {
   out.key("count").value(r.task.request.plan.ranks);
   out.key("devices_per_node").value(r.task.request.cluster->devicesPerNode);
   out.key("axes").beginArray();
-  const std::pair<const char *, int64_t> axes[] = {
-      {"pipe", c.pp}, {"data", c.dp}, {"context", c.cp}, {"tensor", c.tp}};
-  int64_t stride = r.task.request.plan.ranks;
-  for (auto [name, size] : axes) {
-    stride /= size;
-    out.beginObject().key("name").value(name).key("size").value(size);
-    out.key("stride").value(stride).endObject();
+  std::vector<PlacedAxis> placed = placedAxes(c);
+  std::reverse(placed.begin(), placed.end());
+  for (const PlacedAxis &axis : placed) {
+    out.beginObject().key("name").value(axis.name).key("size").value(axis.size);
+    out.key("stride").value(axis.stride).endObject();
   }
   out.endArray().endObject();
 }

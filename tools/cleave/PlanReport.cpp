@@ -205,15 +205,10 @@ static std::string otherRanksText(const PlanReport &r) {
 static std::string ranksText(const PlanReport &r) {
   const Choice &c = r.best().choice;
   const int64_t node = r.task.request.cluster->devicesPerNode;
-  struct Axis {
-    const char *name;
-    int64_t size;
-  };
-  const Axis axes[] = {{"pipe", c.pp}, {"data", c.dp}, {"context", c.cp}, {"tensor", c.tp}};
   std::string text = "\nranks, by axis (of one group)\n";
-  int64_t stride = 1;
   std::vector<std::string> lines;
-  for (const Axis &axis : llvm::reverse(axes)) {
+  for (const PlacedAxis &axis : placedAxes(c)) {
+    const int64_t stride = axis.stride;
     if (axis.size > 1) {
       const int64_t last = (axis.size - 1) * stride;
       std::vector<int64_t> shown;
@@ -226,13 +221,12 @@ static std::string ranksText(const PlanReport &r) {
           last < node ? ", on one node"
                       : fmt::format(", on {} nodes", std::min(axis.size, last / node + 1))));
     }
-    stride *= axis.size;
   }
   for (const std::string &line : llvm::reverse(lines))
     text += line;
   return text +
-         fmt::format("rank r is device r mod {} of node r div {}; other orders are not searched\n",
-                     node, node) +
+         fmt::format("rank r is device r mod {} of node r div {}; order {}, the innermost first\n",
+                     node, node, c.order.text()) +
          otherRanksText(r);
 }
 

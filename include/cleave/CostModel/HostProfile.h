@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "cleave/CostModel/AxisOrder.h"
 #include "cleave/CostModel/Units.h"
 #include "runtime/Base/Status.h"
 #include <string>
@@ -21,6 +22,8 @@ struct HostProfile {
   /// What it cannot do, as `cleave plan --forbid` takes it: "cp,zero=3". No price depends on it; it
   /// is for those who ask what else a published run could have done.
   std::string lacks;
+  /// The orders of axes that it has, likewise; empty: all.
+  std::vector<AxisOrder> orders;
   /// A kernel of `Device::attention`, or "unfused": scores are kept in memory.
   std::string attention = "flash3";
   /// Products of one input run as one.

@@ -6,8 +6,10 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "cleave/CostModel/AxisOrder.h"
 #include "cleave/CostModel/Hardware.h"
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,9 +43,17 @@ enum class Sharing {
   Parameters,
 };
 
+/// Over how many ranks of each axis the experts of a layer are dealt out.
+struct ExpertRanks {
+  int64_t data = 1, context = 1, tensor = 1;
+};
+
 struct Layout {
   int64_t devices = 1;
   int64_t tensor = 1, context = 1, pipeline = 1, expert = 1, data = 1;
+  AxisOrder order = {};
+  /// Absent: over neighbours, whatever the context's ranks, as Megatron-Core folds them.
+  std::optional<ExpertRanks> experts;
   /// Activations between blocks are cut along the sequence by the tensor axis.
   bool sequence = false;
   /// Embedding, classifier and loss are cut along the vocabulary by the tensor axis.

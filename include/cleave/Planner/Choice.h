@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "cleave/CostModel/AxisOrder.h"
 #include "cleave/Planner/Planner.h"
 #include <string>
 #include <string_view>
@@ -27,11 +28,23 @@ struct Choice {
   Recompute recompute = Recompute::None;
   bool overlap = false;
   int64_t microBatch = 1;
+  /// The least of those that stand the ranks alike.
+  cost::AxisOrder order = {};
 
   /// In an order in which the simpler one comes first, as far as there is such an order.
   auto operator<=>(const Choice &) const = default;
   bool operator==(const Choice &) const = default;
+
+  cost::AxisSizes axisSizes() const { return {tp, cp, dp, pp}; }
 };
+
+/// An axis of a choice's mesh: by its name in plans, and how far apart its ranks are.
+struct PlacedAxis {
+  std::string_view name;
+  int64_t size = 1, stride = 1;
+};
+/// From the inside out.
+std::vector<PlacedAxis> placedAxes(const Choice &choice);
 
 /// A field of a choice.
 struct ChoiceField {

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "cleave/CostModel/AxisOrder.h"
 #include "dialects/Plan/Plan.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -60,6 +61,8 @@ struct Pins {
   /// Over how many ranks the experts of a layer are dealt out: a part of the data axis,
   /// the tensor axis, or both.
   std::optional<int64_t> experts;
+  /// In which order the axes lie over the ranks.
+  std::optional<cost::AxisOrder> order;
   /// Paths, or what stands before a dot in some ("mlp"), and whether they are bf16,
   /// whatever the request says of the rest.
   std::vector<std::pair<std::string, bool>> narrow;

@@ -7,7 +7,8 @@
 // then the best of the space, and if it is stopped earlier it says how far off the
 // best can be at most.
 //
-//     family     degrees, sp, vocabulary, recomputation   bound of the work, in a huge micro-batch
+//     family     degrees and their order, sp,             bound of the work, in a huge micro-batch
+//                vocabulary, recomputation
 //     group      × micro-batch                            bound of the work; a bound of memory
 //     pipeline   × schedule and stages                    with the wait for stages; memory but
 //                                                         for shared state
@@ -64,6 +65,10 @@ struct SearchProblem {
   int64_t ranksOfNode = 1;
   /// Nothing: those of the request.
   std::optional<Operands> operands = std::nullopt;
+  /// The orders of axes that the software has; empty: all.
+  std::vector<cost::AxisOrder> orders = {};
+  /// The software that is compared deals experts out over neighbours, whatever the context's ranks.
+  bool foldsExperts = false;
   /// Layouts that do not fit when they are laid out, and the bytes of a rank then.
   std::map<Choice, double> putAside = {};
   /// By this part the formula may be above what the target will lay out: as much too large is not
@@ -190,6 +195,9 @@ struct Standing {
 /// layouts before bans.
 Standing standingOf(const SearchProblem &problem, double seconds, int64_t mostDrawn,
                     int64_t mostFeasible);
+
+/// Whether there are places that differ: all ranks of one domain and host are alike.
+bool hasPlaces(const SearchProblem &problem);
 
 /// The search by predicting every choice: for small problems, and to test the search with.
 SearchResult searchAll(const SearchProblem &problem, const SearchOptions &options = {});

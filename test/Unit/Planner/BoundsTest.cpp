@@ -88,7 +88,8 @@ TEST(Bounds, AreBelowEveryPrediction) {
   for (const char *model : kModels)
     for (const char *host : hosts)
       for (int round = 0; round < 3; ++round) {
-        const Setting setting(model, devices[random() % 2], host);
+        Setting setting(model, devices[random() % 2], host);
+        setting.device.link.domain = int64_t(2) << round;
         const SearchProblem problem =
             setting.problem(ranks[random() % 5], batches[random() % 4], 256 << (random() % 3));
         BoundsChecker checker(problem, random());

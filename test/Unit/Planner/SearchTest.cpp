@@ -4,7 +4,10 @@
 #include "cleave/Pipelines/Phases.h"
 #include "cleave/Planner/Relax.h"
 #include "cleave/Schedule/Schedule.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/xxhash.h"
 #include <gtest/gtest.h>
+#include <map>
 #include <random>
 #include <set>
 
@@ -64,21 +67,37 @@ void pinSome(SearchProblem &problem, std::mt19937 &random) {
     problem.bans.push_back({"zero", "1"});
 }
 
+/// Of some problems.
+void orderSome(SearchProblem &problem, int round) {
+  const auto &orders = cost::AxisOrder::all();
+  const auto number = static_cast<size_t>(round);
+  if (round % 7 == 3)
+    problem.request.pins.order = orders[number % orders.size()];
+  if (round % 7 == 5)
+    problem.bans.push_back({"order", orders[number % 5].text()});
+  if (round % 11 == 1)
+    problem.orders = {orders[0], orders[1]};
+}
+
 TEST(Search, EqualsTheExhaustiveOneOnSmallProblems) {
   std::mt19937 random(20261201);
   const std::string models[] = {llama(2, 256, 8, 8, 1000), llama(5, 512, 8, 2, 32000),
                                 llama(3, 384, 6, 3, 500),  llama(6, 2048, 16, 16, 50257),
                                 experts(2, 256, 4),        experts(4, 512, 12)};
   const int64_t ranks[] = {1, 2, 3, 4, 6, 8, 12}, batches[] = {1, 4, 6, 8, 12, 24};
-  int problems = 0, feasible = 0, infeasible = 0;
+  int problems = 0, feasible = 0, infeasible = 0, others = 0;
   for (const std::string &model : models)
     for (int round = 0; round < 40; ++round) {
-      const Setting setting(model, kDevices[random() % 3], kHosts[random() % 4]);
+      Setting setting(model, kDevices[random() % 3], kHosts[random() % 4]);
+      // Two levels, where ranks suffice.
+      if (round % 2)
+        setting.device.link.domain = int64_t(2) << (round / 2 % 2);
       SearchProblem problem =
           setting.problem(ranks[random() % 7], batches[random() % 6], int64_t(64) << (random() % 5),
                           0, int64_t(1) << (random() % 4));
       problem.request.narrow = random() % 3 != 0;
       pinSome(problem, random);
+      orderSome(problem, round);
       if (round % 3)
         problem.memory = middleOf(problem, random) * (round % 9 == 1 ? 0.3 : 1);
       SearchOptions options;
@@ -86,6 +105,9 @@ TEST(Search, EqualsTheExhaustiveOneOnSmallProblems) {
       const SearchResult fast = search(problem, options), all = searchAll(problem, options);
       ++problems;
       ++(all.best.empty() ? infeasible : feasible);
+      others += llvm::any_of(all.best, [](const PricedChoice &best) {
+        return best.choice.order != cost::AxisOrder();
+      });
       ASSERT_TRUE(fast.complete);
       ASSERT_EQ(fast.best.size(), all.best.size());
       for (size_t i = 0; i < all.best.size(); ++i) {
@@ -98,6 +120,79 @@ TEST(Search, EqualsTheExhaustiveOneOnSmallProblems) {
   EXPECT_GE(problems, 200);
   EXPECT_GE(feasible, 150);
   EXPECT_GE(infeasible, 3);
+  // In some of these another order than the usual one is best.
+  EXPECT_GE(others, 10);
+}
+
+/// The seconds of `choice` in all orders of its mesh.
+std::set<double> inAllOrders(const SearchProblem &problem, Choice choice) {
+  std::set<double> seconds;
+  for (const cost::AxisOrder &order : cost::AxisOrder::all()) {
+    choice.order = order.leastFor(choice.axisSizes());
+    seconds.insert(price(problem, choice).seconds());
+  }
+  return seconds;
+}
+
+TEST(Search, OrdersThatAreLeftOutTakeWhatOthersTake) {
+  std::mt19937 random(11);
+  int64_t several = 0;
+  for (const std::string &model : {llama(4, 1024, 8, 4, 32000), experts(4, 512, 12)}) {
+    Setting setting(model, "h100-sxm-80gb", "megatron");
+    setting.device.link.domain = 4;
+    for (int64_t ranks : {12, 16}) {
+      const SearchProblem problem = setting.problem(ranks, 48, 512, 0, 4);
+      // What is listed of each layout but its order.
+      std::map<Choice, std::set<double>> listed;
+      forEachChoice(problem, [&](const Choice &choice) {
+        EXPECT_EQ(choice.order, choice.order.leastFor(choice.axisSizes()));
+        Choice usual = choice;
+        usual.order = {};
+        if (llvm::xxh3_64bits(textOf(usual)) % 700 == 0)
+          listed[usual].insert(price(problem, choice).seconds());
+      });
+      for (const auto &[choice, seconds] : listed) {
+        if (choice.zeroGroup)
+          continue;
+        EXPECT_EQ(seconds, inAllOrders(problem, choice)) << textOf(choice);
+        several += seconds.size() > 1;
+      }
+    }
+  }
+  EXPECT_GT(several, 100);
+}
+
+TEST(Search, OneDomainHasOneOrder) {
+  const Setting setting(experts(3, 256, 8), "h100-sxm-80gb", "megatron");
+  forEachChoice(setting.problem(8, 8, 128), [](const Choice &choice) {
+    EXPECT_EQ(choice.order, cost::AxisOrder()) << textOf(choice);
+  });
+}
+
+TEST(Search, ExpertsStandTogetherWhereThatIsFaster) {
+  // Experts of 8 data ranks beside 2 context ranks: with data inside each group has a node.
+  const Setting setting(experts(8, 1024, 16), "h100-sxm-80gb", "megatron");
+  SearchProblem problem = setting.problem(16, 32, 8192);
+  Pins &pins = problem.request.pins;
+  pins.dp = pins.experts = 8;
+  pins.cp = 2;
+  const SearchResult best = search(problem);
+  pins.order = cost::AxisOrder();
+  const SearchResult usual = search(problem);
+  ASSERT_FALSE(best.best.empty() || usual.best.empty());
+  EXPECT_EQ(best.best.front().choice.order.text(), "tp-dp-cp-pp");
+  EXPECT_LT(best.best.front().prediction.layers.experts,
+            0.5 * usual.best.front().prediction.layers.experts);
+  EXPECT_LT(best.best.front().seconds(), usual.best.front().seconds());
+  // Software that lacks it is left with the usual one.
+  pins.order.reset();
+  problem.orders = {cost::AxisOrder()};
+  EXPECT_EQ(search(problem).best.front().choice, usual.best.front().choice);
+  problem.orders.clear();
+  problem.bans = *parseBans("order");
+  EXPECT_EQ(search(problem).best.front().choice, usual.best.front().choice);
+  problem.bans = *parseBans("order=tp-dp-cp-pp");
+  EXPECT_NE(search(problem).best.front().choice, best.best.front().choice);
 }
 
 TEST(Standing, CountsOrDrawsWhatIsFaster) {
@@ -201,6 +296,7 @@ TEST(Search, SpaceIsWhatPlansAreMadeOf) {
 TEST(Search, PlansSayTheirChoice) {
   for (const std::string &model : {llama(4, 64, 4, 2, 256), experts(3, 64, 8)}) {
     Setting setting(model, "h100-sxm-80gb", "megatron");
+    setting.device.link.domain = 4;
     const SearchProblem problem = setting.problem(8, 16, 64, 0, 4);
     ASSERT_TRUE(differentiatePhase(*setting.module).ok());
     std::mt19937 random(3);
@@ -319,6 +415,7 @@ TEST(Search, TensorRanksAcrossNodesPayForTheNetwork) {
   setting.device.network.bandwidth = cost::BytesPerSecond(2.5e9);
   SearchProblem problem = setting.problem(16, 16, 2048);
   problem.request.pins.pp = problem.request.pins.cp = 1;
+  problem.request.pins.order = cost::AxisOrder();
   problem.request.pins.tp = 8;
   const double inside = search(problem).best.front().prediction.layers.tensor.value;
   problem.request.pins.tp = 16;
@@ -386,6 +483,7 @@ TEST(Choice, BansReadAndRefuse) {
   EXPECT_FALSE(isBanned(choice, *bans));
   choice.cp = 2;
   EXPECT_TRUE(isBanned(choice, *bans));
+  EXPECT_EQ(parseBans("order=tp-cp").status().error().kind, "plan.bad_pin");
   EXPECT_EQ(parseBans("tpp=1").status().error().kind, "plan.unknown_pin");
   EXPECT_EQ(parseBans("zero=9").status().error().kind, "plan.bad_pin");
 }
