@@ -113,10 +113,11 @@ class Placement(harness.Case):
             self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_order_without_effect_is_said(self):
-        done = harness.run(self.command(config(), "tp=2,dp=4,order=cp-tp-pp-dp") + ["--emit=plan"])
-        self.assertIn("order=cp-tp-pp-dp", done.stderr)
-        done = harness.run(self.command(config(), "tp=2,dp=4,order=dp-tp-cp-pp") + ["--emit=plan"])
-        self.assertNotIn("order=", done.stderr)
+        """A mesh with one axis of more than one rank has one order."""
+        for ranks, pins, idle in ((2, "dp=2,order=pp-dp-cp-tp", True), (4, "dp=2,tp=2,order=dp-tp-cp-pp", False)):
+            done = harness.run(self.compile_command(config(), ranks, pins) + ["-o", self.path("train")])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("order=" in done.stderr, idle, done.stderr)
 
     def test_c01_one_node(self):
         command = self.compile_command(config(), 4, "tp=4") + ["--emit=comm"]
