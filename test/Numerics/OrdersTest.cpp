@@ -50,7 +50,7 @@ static std::vector<Layout> ordered() {
        .dp = 2,
        .microBatches = 2,
        .zero = 2,
-       .recompute = true,
+       .recompute = Recompute::Full,
        .cp = 2,
        .pp = 2,
        .schedule = "gpipe"},
