@@ -388,12 +388,27 @@ int64_t SearchSpace::count() const {
 }
 
 SearchSpace::FamilySize SearchSpace::sizeOf(const Choice &family) const {
-  // Who shares state does not depend on the pipeline.
-  FamilySize size;
-  groups(family,
-         [&](const Choice &group) { pipelines(group, [&](const Choice &) { ++size.pipelines; }); });
-  sharings(family, /*withBanned=*/true, [&](const Choice &) { ++size.sharings; });
-  return size;
+  // Who shares state does not depend on the pipeline, neither on what is cut or computed again inside
+  // of a mesh, and no pipeline on the order of axes. Bans may tell all of them apart.
+  Choice mesh = family;
+  if (problem.bans.empty()) {
+    mesh.sequence = mesh.vocabulary = false;
+    mesh.recompute = Recompute::None;
+  }
+  if (lastMesh == mesh)
+    return lastSize;
+  Choice last = lastMesh;
+  last.order = mesh.order;
+  if (last != mesh || !problem.bans.empty()) {
+    lastSize.pipelines = 0;
+    groups(family, [&](const Choice &group) {
+      pipelines(group, [&](const Choice &) { ++lastSize.pipelines; });
+    });
+  }
+  lastSize.sharings = 0;
+  sharings(family, /*withBanned=*/true, [&](const Choice &) { ++lastSize.sharings; });
+  lastMesh = mesh;
+  return lastSize;
 }
 
 Choice SearchSpace::at(const Choice &family, const FamilySize &size, int64_t number) const {

@@ -57,6 +57,9 @@ private:
   Pins pins;
   /// Bans of what is known of a pipeline, those of who shares state, and those of orders.
   std::vector<Ban> early, late, ofOrders;
+  /// What families were counted last, and how many layouts they have.
+  mutable Choice lastMesh{.dp = 0};
+  mutable FamilySize lastSize;
 };
 
 /// Whether the experts of `choice` are dealt out over whole tensor ranks, so that none has a part

@@ -453,7 +453,8 @@ class Planning(harness.Case):
                       {"name": "network", "bandwidth": bandwidth}]
             found = self.plan(TINYLLAMA, self.cluster(2, 8, levels=levels), "--seq-len", "2048",
                               "--global-batch", "32", "--pin",
-                              "dp=2,tp=8,sp=1,vocab=1,zero=0,overlap=0,recompute=none,micro_batch=4")
+                              "dp=2,tp=8,sp=1,vocab=1,zero=0,overlap=0,recompute=none,micro_batch=4,"
+                              "order=tp-cp-dp-pp")
             return found["plan"]["parts"]
         slow, fast = parts(25e9), parts(50e9)
         changed = {name for name in slow if slow[name] != fast[name]}
@@ -526,6 +527,24 @@ class Planning(harness.Case):
         found = self.plan(config(), "local:2", "--seq-len", "32", "--global-batch", "8", "--pin",
                           "recompute=selective", "--forbid", "recompute", fails=True)
         self.assertEqual(found["kind"], "plan.infeasible")
+
+    def test_why_not_heeds_the_order_of_axes(self):
+        """What --why-not says of an order is what a search under that pin finds."""
+        model, plan = self.written(config()), self.path("order.mlir")
+
+        def planned(pins, *more):
+            done = run([CLEAVE, "plan", model, "--cluster", "dgx-h100:2", "--seq-len", "32",
+                        "--global-batch", "16", "--pin", pins, "--json", *more])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout)["plan"]
+
+        free = planned("dp=4,tp=2,pp=2", "-o", plan)
+        pinned = planned("dp=4,tp=2,pp=2,order=pp-dp-cp-tp")
+        self.assertNotEqual(free["layout"]["order"], pinned["layout"]["order"])
+        why = json.loads(run([CLEAVE, "explain", plan, "--why-not", "order=pp-dp-cp-tp",
+                              "--json"]).stdout)
+        self.assertEqual(why["compared"][0]["best"]["layout"], pinned["layout"])
+        self.assertEqual(why["compared"][0]["best"]["step"], pinned["step"])
 
     def test_j06_no_flags_give_the_best(self):
         for ranks in (1, 2, 4, 8):

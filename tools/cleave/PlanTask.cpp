@@ -166,6 +166,7 @@ rt::StatusOr<SearchProblem> PlanTask::problemWith(const std::string &text) const
   take(pins.sequence, more.sequence);
   take(pins.vocabulary, more.vocabulary);
   take(pins.recompute, more.recompute);
+  take(pins.order, more.order);
   take(pins.overlap, more.overlap);
   take(pins.microBatch, more.microBatch);
   take(pins.bucketMegabytes, more.bucketMegabytes);
