@@ -388,8 +388,8 @@ int64_t SearchSpace::count() const {
 }
 
 SearchSpace::FamilySize SearchSpace::sizeOf(const Choice &family) const {
-  // Who shares state does not depend on the pipeline, neither on what is cut or computed again inside
-  // of a mesh, and no pipeline on the order of axes. Bans may tell all of them apart.
+  // Who shares state does not depend on the pipeline, neither on what is cut or computed again
+  // inside of a mesh, and no pipeline on the order of axes. Bans may tell all of them apart.
   Choice mesh = family;
   if (problem.bans.empty()) {
     mesh.sequence = mesh.vocabulary = false;
