@@ -157,10 +157,6 @@ static std::vector<Layout> surveyedLayouts() {
   return out;
 }
 
-namespace cleave::test {
-void PrintTo(const Layout &layout, std::ostream *os) { *os << layout.name; }
-} // namespace cleave::test
-
 class AllLayouts : public testing::TestWithParam<std::tuple<std::string, Layout>> {};
 
 TEST_P(AllLayouts, EqualOneRank) {

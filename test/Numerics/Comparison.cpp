@@ -2,6 +2,7 @@
 
 #include "Comparison.h"
 #include <cmath>
+#include <ostream>
 
 namespace cleave::test {
 
@@ -44,5 +45,15 @@ void expectEqual(const StepResult &step, const StepResult &one) {
   expectEqualGradients(step, one);
   expectEqualUpdate(step, one);
 }
+
+const StepResult &oneRank(const std::string &model) {
+  static std::map<std::string, StepResult> cache;
+  auto it = cache.find(model);
+  if (it == cache.end())
+    it = cache.emplace(model, runStep0(model, {"one rank"})).first;
+  return it->second;
+}
+
+void PrintTo(const Layout &layout, std::ostream *os) { *os << layout.name; }
 
 } // namespace cleave::test

@@ -3,6 +3,7 @@
 
 #include "Program.h"
 #include <gtest/gtest.h>
+#include <iosfwd>
 
 namespace cleave::test {
 
@@ -14,5 +15,11 @@ bool agrees(double a, double b);
 void expectEqual(const StepResult &step, const StepResult &one);
 /// The same without the update.
 void expectEqualGradients(const StepResult &step, const StepResult &one);
+
+/// The step of `model` on one rank, run once.
+const StepResult &oneRank(const std::string &model);
+
+/// As gtest names a layout.
+void PrintTo(const Layout &layout, std::ostream *os);
 
 } // namespace cleave::test

@@ -22,14 +22,6 @@ static double norm(const HostTensor &t) {
   return std::sqrt(sum);
 }
 
-static const StepResult &oneRank(const std::string &model) {
-  static std::map<std::string, StepResult> cache;
-  auto it = cache.find(model);
-  if (it == cache.end())
-    it = cache.emplace(model, runStep0(model, {"one rank"})).first;
-  return it->second;
-}
-
 class Golden : public testing::TestWithParam<std::string> {};
 
 TEST_P(Golden, OneRankEqualsTheGoldenStep0) {
@@ -318,10 +310,6 @@ static std::vector<Layout> someLayouts() {
       out.push_back(std::move(layout));
   return out;
 }
-
-namespace cleave::test {
-void PrintTo(const Layout &layout, std::ostream *os) { *os << layout.name; }
-} // namespace cleave::test
 
 class Layouts : public testing::TestWithParam<std::tuple<std::string, Layout>> {};
 

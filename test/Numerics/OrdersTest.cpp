@@ -12,18 +12,6 @@
 using namespace cleave;
 using namespace cleave::test;
 
-namespace cleave::test {
-void PrintTo(const Layout &layout, std::ostream *os) { *os << layout.name; }
-} // namespace cleave::test
-
-static const StepResult &oneRank(const std::string &model) {
-  static std::map<std::string, StepResult> cache;
-  auto it = cache.find(model);
-  if (it == cache.end())
-    it = cache.emplace(model, runStep0(model, {"one rank"})).first;
-  return it->second;
-}
-
 class Orders : public testing::TestWithParam<std::tuple<std::string, Layout>> {};
 
 TEST_P(Orders, EqualOneRank) {

@@ -40,6 +40,16 @@ private:
   CudaDriver::Device device;
 };
 
+/// With the address of each argument, as the driver takes them.
+struct PreparedLaunch {
+  explicit PreparedLaunch(GridLaunch given) : launch(std::move(given)) {
+    for (void *&argument : launch.args)
+      parameters.push_back(&argument);
+  }
+  GridLaunch launch;
+  std::vector<void *> parameters;
+};
+
 class CudaRank : public RankDevice {
 public:
   CudaRank(const CudaDriver &driver, std::shared_ptr<HeldContext> context)
@@ -82,14 +92,14 @@ public:
     CudaDriver::Function function = nullptr;
     if (driver.function(&function, module, launch.kernel.c_str()) != 0)
       return Error(internalError("no kernel is called '" + launch.kernel + "'"));
-    return Work([this, function, launch = std::move(launch)]() mutable -> Status {
-      std::vector<void *> parameters;
-      for (void *&argument : launch.args)
-        parameters.push_back(&argument);
+    // Shared, so that addresses of arguments stay where the work is copied.
+    auto launched = std::make_shared<PreparedLaunch>(std::move(launch));
+    return Work([this, function, launched]() -> Status {
+      const GridLaunch &launch = launched->launch;
       return started(driver.launch(function, static_cast<unsigned>(launch.blocks), 1, 1,
                                    static_cast<unsigned>(launch.threads), 1, 1,
                                    static_cast<unsigned>(launch.sharedBytes), stream,
-                                   parameters.data(), nullptr),
+                                   launched->parameters.data(), nullptr),
                      launch.kernel.c_str());
     });
   }

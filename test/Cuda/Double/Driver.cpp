@@ -9,9 +9,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <dlfcn.h>
 #include <map>
 #include <mutex>
 #include <regex>
@@ -58,12 +60,29 @@ long numberOf(const char *variable, long otherwise) {
 
 int devices() { return static_cast<int>(numberOf("CLEAVE_DOUBLE_DEVICES", 2)); }
 
+/// Ends the program where `text` asks for a fault of a function that is not here: a test whose
+/// fault has another name could not fail.
+void checkFault(const char *text) {
+  Dl_info self = {};
+  ::dladdr(reinterpret_cast<void *>(&checkFault), &self);
+  void *const library = ::dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+  const std::string name(text, std::strcspn(text, ":"));
+  if (!library || !::dlsym(library, name.c_str())) {
+    std::fprintf(stderr, "CLEAVE_DOUBLE_FAULT=%s: the stand-in has no %s\n", text, name.c_str());
+    std::abort();
+  }
+  ::dlclose(library);
+}
+
 /// The code of the fault that is asked for in the function, if it is its turn.
 Code fault(const char *function) {
   static std::atomic<long> calls = 0;
   const char *text = std::getenv("CLEAVE_DOUBLE_FAULT");
+  if (!text)
+    return kSuccess;
+  checkFault(text);
   const size_t length = std::strlen(function);
-  if (!text || std::strncmp(text, function, length) != 0 || text[length] != ':')
+  if (std::strncmp(text, function, length) != 0 || text[length] != ':')
     return kSuccess;
   char *end = nullptr;
   const long code = std::strtol(text + length + 1, &end, 10);

@@ -1,6 +1,7 @@
 // Work on NVIDIA's GPUs, with the stand-ins of test/Cuda/Double in place of the driver and NVRTC.
 #include "runtime/Device/CUDA/CudaDevice.h"
 
+#include "CudaHarness.h"
 #include "gtest/gtest.h"
 
 #include <cstdlib>
@@ -9,21 +10,9 @@
 namespace cleave::rt {
 namespace {
 
-constexpr const char *kText = R"(
-extern "C" __global__ void __launch_bounds__(32) twice(const float *in, float *out) {
-  out[blockIdx.x * 32 + threadIdx.x] = 2 * in[blockIdx.x * 32 + threadIdx.x];
-}
-)";
-
-class Cuda : public testing::Test {
+class Cuda : public WithOwnCache {
 protected:
-  Cuda() { ::setenv("CLEAVE_CACHE", folder.c_str(), /*overwrite=*/1); }
-  ~Cuda() override {
-    ::unsetenv("CLEAVE_DOUBLE_FAULT");
-    std::filesystem::remove_all(folder);
-  }
-  const std::string folder =
-      testing::TempDir() + "/cuda-" + testing::UnitTest::GetInstance()->current_test_info()->name();
+  ~Cuda() override { ::unsetenv("CLEAVE_DOUBLE_FAULT"); }
 };
 
 struct Numbers {
@@ -41,7 +30,7 @@ StatusOr<Numbers> numbersOn(RankDevice &rank) {
 }
 
 TEST_F(Cuda, WorkIsDoneInOrderWhenItIsWaitedFor) {
-  auto device = CudaDevice::create(kText);
+  auto device = CudaDevice::create(kTwiceText);
   ASSERT_TRUE(device.ok()) << renderText(device.error());
   EXPECT_EQ((*device)->describe(), "2 × Stand-in (sm_90)");
   auto rank = (*device)->onRank(0, 0);
@@ -67,7 +56,7 @@ TEST_F(Cuda, WorkIsDoneInOrderWhenItIsWaitedFor) {
 }
 
 TEST_F(Cuda, ErrorsAreNamed) {
-  auto device = CudaDevice::create(kText);
+  auto device = CudaDevice::create(kTwiceText);
   ASSERT_TRUE(device.ok());
   auto rank = (*device)->onRank(3, 3);
   ASSERT_TRUE(rank.ok());

@@ -1,6 +1,7 @@
 // CUDA text on the processor: launches, errors, one state a rank, and the cache.
 #include "runtime/Device/Emulated/EmulatedDevice.h"
 
+#include "CudaHarness.h"
 #include "gtest/gtest.h"
 
 #include <algorithm>
@@ -30,13 +31,8 @@ extern "C" __global__ void half_waits(float *out) {
 }
 )";
 
-class Emulated : public testing::Test {
+class Emulated : public WithOwnCache {
 protected:
-  Emulated() { setFolder(folder); }
-  ~Emulated() override { std::filesystem::remove_all(folder); }
-  static void setFolder(const std::string &path) {
-    ::setenv("CLEAVE_CACHE", path.c_str(), /*overwrite=*/1);
-  }
   static StatusOr<std::unique_ptr<EmulatedDevice>> device(const std::string &text = kText) {
     return EmulatedDevice::create(text, {"sums", "half_waits"});
   }
@@ -47,9 +43,6 @@ protected:
         files.push_back(entry.path());
     return files;
   }
-
-  const std::string folder = testing::TempDir() + "/emulated-" +
-                             testing::UnitTest::GetInstance()->current_test_info()->name();
 };
 
 /// Blocks of numbers whose sums are 64 · 1, 64 · 2, ….

@@ -1,6 +1,7 @@
 // NVIDIA's run-time compiler, where it is.
 #include "runtime/Device/CUDA/Nvrtc.h"
 
+#include "CudaHarness.h"
 #include "gtest/gtest.h"
 
 #include <cstdlib>
@@ -9,19 +10,7 @@
 namespace cleave::rt {
 namespace {
 
-constexpr const char *kText = R"(
-extern "C" __global__ void __launch_bounds__(32) twice(const float *in, float *out) {
-  out[blockIdx.x * 32 + threadIdx.x] = 2 * in[blockIdx.x * 32 + threadIdx.x];
-}
-)";
-
-class NvrtcCode : public testing::Test {
-protected:
-  NvrtcCode() { ::setenv("CLEAVE_CACHE", folder.c_str(), /*overwrite=*/1); }
-  ~NvrtcCode() override { std::filesystem::remove_all(folder); }
-  const std::string folder = testing::TempDir() + "/nvrtc-" +
-                             testing::UnitTest::GetInstance()->current_test_info()->name();
-};
+using NvrtcCode = WithOwnCache;
 
 TEST_F(NvrtcCode, IsMadeForEachArchitecture) {
   if (const auto nvrtc = Nvrtc::open(); !nvrtc.ok()) {
@@ -29,18 +18,18 @@ TEST_F(NvrtcCode, IsMadeForEachArchitecture) {
     GTEST_SKIP() << renderText(nvrtc.error());
   }
   for (const char *architecture : {"sm_80", "sm_90", "sm_100"}) {
-    const auto cubin = cubinOf(kText, architecture);
+    const auto cubin = cubinOf(kTwiceText, architecture);
     ASSERT_TRUE(cubin.ok()) << renderText(cubin.error());
     // An ELF file that has the kernel.
     EXPECT_EQ(cubin->substr(1, 3), "ELF");
     EXPECT_NE(cubin->find("twice"), std::string::npos);
     // Kept under the architecture.
-    const auto again = cubinOf(kText, architecture);
+    const auto again = cubinOf(kTwiceText, architecture);
     ASSERT_TRUE(again.ok());
     EXPECT_EQ(*again, *cubin);
   }
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 3);
-  const auto unknown = cubinOf(kText, "sm_10");
+  const auto unknown = cubinOf(kTwiceText, "sm_10");
   ASSERT_FALSE(unknown.ok());
   EXPECT_EQ(unknown.error().kind, "device.architecture_unsupported");
   const auto wrong = cubinOf("__global__ void f() { undefined(); }", "sm_90");
